@@ -91,7 +91,9 @@ def make(task: Task, folder: Path, seed: int) -> None:
         write(folder / name, task.env_id, episodes)
         returns = [float(episode.rewards.sum()) for episode in episodes]
         scores[f"{name} data"] = {"episodes": len(returns), "mean_return": float(np.mean(returns))}
-    (folder / "scores.json").write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
+    path = folder / "scores.json"
+    others = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    path.write_text(json.dumps(others | scores, indent=1) + "\n", encoding="utf-8")
     console.print(f"{folder}: {json.dumps(scores)}", soft_wrap=True, highlight=False)
 
 

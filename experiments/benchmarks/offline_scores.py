@@ -89,7 +89,7 @@ LEARNERS = {
         "cql",
         "mixed",
         ("ours", "d3rlpy"),
-        {"cartpole": ("--updates", "8000", "--batch-size", "256", "--min-q-weight", "5")},
+        {"cartpole": ("--updates", "8000", "--batch-size", "256", "--min-q-weight", "1")},
     ),
 }
 COMPARED = (
