@@ -44,8 +44,6 @@ class ImitationSettings:
         tau: What a target network takes over of its Q-function at each update, CQL and IQL only.
         min_q_weight: Of the conservative term beside the squared TD error, CQL only.
         num_actions: Sampled actions of each kind that estimate the soft maximum, CQL only.
-        target_entropy: That CQL's policy is steered to, nats; None: everyone's default. d3rlpy's CQL
-            of discrete actions has no policy beside its Q-functions.
         bc_iters: Updates in which CQL's policy clones the data; d3rlpy knows no such thing.
         seed: Of networks and draws.
     """
@@ -62,7 +60,6 @@ class ImitationSettings:
     tau: float = 0.005
     min_q_weight: float = 5.0
     num_actions: int = 10
-    target_entropy: float | None = None
     bc_iters: int = 0
     seed: int = 0
 
@@ -161,7 +158,6 @@ def arguments(description: str | None, algorithms: tuple[str, ...]) -> argparse.
     made.add_argument("--expectile", type=float, default=0.7)
     made.add_argument("--norm-rate", type=float, default=1e-8)
     made.add_argument("--min-q-weight", type=float, default=5.0)
-    made.add_argument("--target-entropy", type=float)
     made.add_argument("--bc-iters", type=int, default=0)
     made.add_argument("--seed", type=int, default=0)
     return made.parse_args()
@@ -184,7 +180,6 @@ def run(
             norm_rate=args.norm_rate,
             expectile=args.expectile,
             min_q_weight=args.min_q_weight,
-            target_entropy=args.target_entropy,
             bc_iters=args.bc_iters,
             seed=args.seed,
         )

@@ -45,8 +45,6 @@ class Ours:
             config.training(beta=s.beta, expectile=s.expectile)
         if algorithm == "cql":
             config.training(min_q_weight=s.min_q_weight, bc_iters=s.bc_iters)
-            if s.target_entropy is not None:
-                config.training(target_entropy=s.target_entropy)
             if isinstance(action_space, gym.spaces.Box):
                 config.training(num_actions=s.num_actions)
         self.algo = config.debugging(seed=s.seed).build()
