@@ -148,6 +148,7 @@ def played(
             else:
                 action = policy.compute_single_action(obs, explore=noise is None)
             if noise is not None:
+                assert isinstance(env.action_space, gym.spaces.Box)
                 low, high = env.action_space.low, env.action_space.high
                 action = action + rng.normal(0.0, noise, action.shape) * (high - low)
                 action = action.clip(low, high).astype(env.action_space.dtype)
