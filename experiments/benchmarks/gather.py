@@ -44,16 +44,15 @@ SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
         }
         for algorithm in ("impala", "appo")
     },
-    "bc": {
-        "ours": ("ours_offline.py", "bc"),
-        "bare": ("bare_bc.py", "bc"),
-        "d3rlpy": ("peer_d3rlpy_offline.py", "bc"),
-        "rllib": ("peer_rllib_offline.py", "bc"),
-        "rllib_anew": ("peer_rllib_offline.py", "bc_anew"),
-    },
-    "iql": {
-        "ours": ("ours_offline.py", "iql"),
-        "d3rlpy": ("peer_d3rlpy_offline.py", "iql"),
+    **{
+        algorithm: {
+            "ours": ("ours_offline.py", algorithm),
+            "bare": ("bare_bc.py" if algorithm == "bc" else "bare_offline.py", algorithm),
+            "d3rlpy": ("peer_d3rlpy_offline.py", algorithm),
+            "rllib": ("peer_rllib_offline.py", algorithm),
+            "rllib_anew": ("peer_rllib_offline.py", f"{algorithm}_anew"),
+        }
+        for algorithm in ("bc", "cql", "iql")
     },
     "marwil": {
         "ours": ("ours_offline.py", "marwil"),

@@ -23,13 +23,13 @@ import processes  # type: ignore[import-not-found]
 Result = dict[str, Any]
 Arrays = dict[str, np.ndarray]
 
-ENVS = {"cartpole": "CartPole-v1", "pendulum": "Pendulum-v1"}
+ENVS = {"cartpole": "CartPole-v1", "pendulum": "Pendulum-v1", "hopper": "Hopper-v5"}
 """By the names of the folders that `offline_data_sets.py` makes."""
 
 
 @dataclass(frozen=True)
 class ImitationSettings:
-    """What everyone learns with: two hidden layers of tanh units (IQL: relu), Adam.
+    """What everyone learns with: two hidden layers of tanh units (CQL and IQL: relu), Adam.
 
     Attributes:
         data: The folder of one data set.
@@ -41,6 +41,10 @@ class ImitationSettings:
         norm_rate: How fast the mean square that divides advantages moves, MARWIL only.
         gamma: Discount factor.
         expectile: Which one of Q the value function is, IQL only.
+        tau: What a target network takes over of its Q-function at each update, CQL and IQL only.
+        min_q_weight: Of the conservative term beside the squared TD error, CQL only.
+        num_actions: Sampled actions of each kind that estimate the soft maximum, CQL only.
+        bc_iters: Updates in which CQL's policy clones the data; d3rlpy knows no such thing.
         seed: Of networks and draws.
     """
 
@@ -53,6 +57,10 @@ class ImitationSettings:
     norm_rate: float = 1e-8
     gamma: float = 0.99
     expectile: float = 0.7
+    tau: float = 0.005
+    min_q_weight: float = 5.0
+    num_actions: int = 10
+    bc_iters: int = 0
     seed: int = 0
 
     @property
@@ -62,8 +70,14 @@ class ImitationSettings:
         return env.observation_space, env.action_space
 
     def arrays(self) -> Arrays:
-        """All rows: obs, next_obs, actions, rewards, terminated and truncated, `[N, ...]`."""
-        return dict(np.load(self.data / "arrays.npz"))
+        """All rows: obs, next_obs, actions, rewards, terminated and truncated, `[N, ...]`.
+
+        Observations in single precision, though MuJoCo's are in double: all networks are.
+        """
+        arrays = dict(np.load(self.data / "arrays.npz"))
+        for name in ("obs", "next_obs"):
+            arrays[name] = arrays[name].astype(np.float32)
+        return arrays
 
     def files(self) -> list[str]:
         """The same rows as Parquet files."""
@@ -143,6 +157,8 @@ def arguments(description: str | None, algorithms: tuple[str, ...]) -> argparse.
     made.add_argument("--gamma", type=float, default=0.99)
     made.add_argument("--expectile", type=float, default=0.7)
     made.add_argument("--norm-rate", type=float, default=1e-8)
+    made.add_argument("--min-q-weight", type=float, default=5.0)
+    made.add_argument("--bc-iters", type=int, default=0)
     made.add_argument("--seed", type=int, default=0)
     return made.parse_args()
 
@@ -163,6 +179,8 @@ def run(
             beta=args.beta,
             norm_rate=args.norm_rate,
             expectile=args.expectile,
+            min_q_weight=args.min_q_weight,
+            bc_iters=args.bc_iters,
             seed=args.seed,
         )
     )

@@ -1,8 +1,9 @@
 """The data that offline learners are compared on: an expert's episodes, and those of all sorts.
 
-An expert is trained by its shipped spec: PPO on CartPole, SAC on Pendulum. Two data sets are
-recorded of each: `expert`, its sampled actions, and `mixed`, as many steps of the expert, of what
-it was early in its training, and of nobody (random actions)::
+An expert is trained by its shipped spec: PPO on CartPole, SAC on Pendulum. Data sets are recorded
+of each: `expert`, its sampled actions, and `mixed`, as many steps of the expert, of what it was
+early in its training, and of nobody (random actions). Of Pendulum's expert also `narrow`: its most
+likely actions with a little noise, next to nothing of all that could be done::
 
     python -m experiments.benchmarks.offline_data_sets /path/to/data
 
@@ -31,6 +32,8 @@ from trainables.runtime.offline.episode import DataSpaces, Episode
 from trainables.runtime.offline.writers import make_writer
 
 SCORED_EPISODES = 50
+NOISE = 0.02
+"""Standard deviation of the noise on narrow data's actions, as a share of their range."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +44,20 @@ class Task:
         spec: Trains the expert.
         env_id: What it plays.
         novices: Environment steps of training after which it plays for the mixed data, too.
-        steps: Rows of either data set, about.
+        steps: Rows of each data set, about.
+        is_narrow: Whether there is a narrow one.
     """
 
     spec: str
     env_id: str
     novices: tuple[int, ...]
     steps: int
+    is_narrow: bool = False
 
 
 TASKS = {
     "cartpole": Task("tuned/ppo/cartpole", "CartPole-v1", (1_000, 2_000, 3_000, 4_000), 50_000),
-    "pendulum": Task("tuned/sac/pendulum", "Pendulum-v1", (1_000, 2_000), 20_000),
+    "pendulum": Task("tuned/sac/pendulum", "Pendulum-v1", (1_000, 2_000), 20_000, True),
 }
 
 
@@ -75,14 +80,20 @@ def make(task: Task, folder: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     scores: dict[str, Any] = {"random": mean_return(task.env_id, None)}
     *scores["novices"], scores["expert"] = (mean_return(task.env_id, stage) for stage in stages)
-    for name, who in {"expert": players[-1:], "mixed": players}.items():
+    data_sets = {"expert": players[-1:], "mixed": players}
+    if task.is_narrow:
+        data_sets["narrow"] = players[-1:]
+    for name, who in data_sets.items():
+        noise = NOISE if name == "narrow" else None
         episodes: list[Episode] = []
         for player in who:
-            episodes += played(task.env_id, player, task.steps // len(who), rng)
+            episodes += played(task.env_id, player, task.steps // len(who), rng, noise)
         write(folder / name, task.env_id, episodes)
         returns = [float(episode.rewards.sum()) for episode in episodes]
         scores[f"{name} data"] = {"episodes": len(returns), "mean_return": float(np.mean(returns))}
-    (folder / "scores.json").write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
+    path = folder / "scores.json"
+    others = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    path.write_text(json.dumps(others | scores, indent=1) + "\n", encoding="utf-8")
     console.print(f"{folder}: {json.dumps(scores)}", soft_wrap=True, highlight=False)
 
 
@@ -114,9 +125,16 @@ def mean_return(env_id: str, policy: Policy | None) -> float:
 
 
 def played(
-    env_id: str, policy: Policy | None, steps: int, rng: np.random.Generator
+    env_id: str,
+    policy: Policy | None,
+    steps: int,
+    rng: np.random.Generator,
+    noise: float | None = None,
 ) -> list[Episode]:
-    """Whole episodes of at least so many steps: sampled actions, random ones without a policy."""
+    """Whole episodes of at least so many steps: sampled actions, random ones without a policy.
+
+    With `noise` the most likely actions, and normal noise of so much of their range.
+    """
     env, episodes, count = gym.make(env_id), [], 0
     env.action_space.seed(int(rng.integers(2**31)))
     torch.manual_seed(int(rng.integers(2**31)))
@@ -128,7 +146,12 @@ def played(
             if policy is None:
                 action = env.action_space.sample()
             else:
-                action = policy.compute_single_action(obs, explore=True)
+                action = policy.compute_single_action(obs, explore=noise is None)
+            if noise is not None:
+                assert isinstance(env.action_space, gym.spaces.Box)
+                low, high = env.action_space.low, env.action_space.high
+                action = action + rng.normal(0.0, noise, action.shape) * (high - low)
+                action = action.clip(low, high).astype(env.action_space.dtype)
             obs, reward, terminated, truncated, _ = env.step(action)
             seen.append(obs)
             actions.append(action)

@@ -1,4 +1,4 @@
-"""BC, MARWIL and IQL with Tunescape itself.
+"""BC, MARWIL, CQL and IQL with Tunescape itself, and SAC on data, which is not made for them.
 
 The last line it prints is one JSON object::
 
@@ -9,14 +9,21 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import imitation  # type: ignore[import-not-found]  # the neighbour, see there
 import numpy as np
 import torch
 from imitation import ImitationSettings
 
-from trainables import BCConfig, IQLConfig, MARWILConfig
+from trainables import BCConfig, CQLConfig, IQLConfig, MARWILConfig, SACConfig
 
-_CONFIGS: dict[str, Any] = {"bc": BCConfig, "iql": IQLConfig, "marwil": MARWILConfig}
+_CONFIGS: dict[str, Any] = {
+    "bc": BCConfig,
+    "cql": CQLConfig,
+    "iql": IQLConfig,
+    "marwil": MARWILConfig,
+    "sac": SACConfig,
+}
 
 
 class Ours:
@@ -32,8 +39,14 @@ class Ours:
         config.offline_data(input_=str(s.data), dataset_num_iters_per_learner=100)
         if algorithm == "marwil":
             config.training(beta=s.beta, moving_average_sqd_adv_norm_update_rate=s.norm_rate)
+        if algorithm in ("cql", "iql", "sac"):
+            config.training(tau=s.tau)
         if algorithm == "iql":
             config.training(beta=s.beta, expectile=s.expectile)
+        if algorithm == "cql":
+            config.training(min_q_weight=s.min_q_weight, bc_iters=s.bc_iters)
+            if isinstance(action_space, gym.spaces.Box):
+                config.training(num_actions=s.num_actions)
         self.algo = config.debugging(seed=s.seed).build()
         self.updates = 0
 

@@ -34,9 +34,9 @@ from torch import Tensor, nn
 class StateAction(nn.Module):
     """The first layer of a Q network whose input is observation and action side by side."""
 
-    def __init__(self, size_in: int) -> None:
+    def __init__(self, size_in: int, size_out: int) -> None:
         super().__init__()
-        self.layer = nn.Linear(size_in, 256)
+        self.layer = nn.Linear(size_in, size_out)
 
     def forward(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         """Features by the name that RLlib gives them."""
@@ -45,7 +45,7 @@ class StateAction(nn.Module):
 
 
 class EqualCatalog(SACCatalog):
-    """Q networks of two layers of 256 units.
+    """Q networks of two layers, of fcnet_hiddens and head_fcnet_hiddens, one number each.
 
     RLlib's own encode observation and action separately and fuse them in further layers: with
     fcnet_hiddens=[256, 256] each has several times the weights of everyone else's.
@@ -53,7 +53,9 @@ class EqualCatalog(SACCatalog):
 
     def build_qf_encoder(self, framework: str) -> nn.Module:
         """The first hidden layer; the head has the second."""
-        return StateAction(self.observation_space.shape[0] + self.action_space.shape[0])
+        size_in = self.observation_space.shape[0] + self.action_space.shape[0]
+        [size_out] = self._model_config_dict["fcnet_hiddens"]
+        return StateAction(size_in, size_out)
 
 
 def equal_dqn(slots: int, seed: int) -> DQNConfig:

@@ -1,8 +1,8 @@
-"""BC and the bare loop in turns in one process: CPU seconds of an update and its draw.
+"""BC, CQL or IQL and the bare loop in turns in one process: CPU seconds of an update and its draw.
 
 For a machine that is shared, see `in_turns.py`::
 
-    python experiments/benchmarks/bc_pairs.py /path/to/data/cartpole/expert --batch-size 256
+    python experiments/benchmarks/offline_pairs.py bc /path/to/data/cartpole/expert
 
 The last line it prints is one JSON object.
 """
@@ -15,11 +15,14 @@ import time
 from pathlib import Path
 
 import bare_bc  # type: ignore[import-not-found]  # the neighbours, see imitation.py
+import bare_offline  # type: ignore[import-not-found]
 import imitation  # type: ignore[import-not-found]
 import in_turns  # type: ignore[import-not-found]
 import numpy as np
 import ours_offline  # type: ignore[import-not-found]
 import torch
+
+BARE = {"bc": bare_bc.BareBC, "cql": bare_offline.BareCQL, "iql": bare_offline.BareIQL}
 
 
 def cpu_ms_per_update(imitator: imitation.Imitator, updates: int) -> float:
@@ -33,9 +36,10 @@ def cpu_ms_per_update(imitator: imitation.Imitator, updates: int) -> float:
 def main() -> None:
     """Prints the medians, and how many times as fast as the bare loop the other one is."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("algorithm", choices=list(BARE))
     parser.add_argument("data", type=Path, help="of offline_data_sets.py, e.g. …/cartpole/expert")
     parser.add_argument("--hidden", type=int, default=64, help="units of both hidden layers")
-    parser.add_argument("--batch-size", type=int, default=2000)
+    parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--pairs", type=int, default=15, help="of blocks, in turns")
     parser.add_argument("--updates", type=int, default=100, help="of a block")
     args = parser.parse_args()
@@ -47,8 +51,8 @@ def main() -> None:
         batch_size=args.batch_size,
     )
     imitators = {
-        "ours": ours_offline.Ours("bc", settings),
-        "bare": bare_bc.BareBC(settings),
+        "ours": ours_offline.Ours(args.algorithm, settings),
+        "bare": BARE[args.algorithm](settings),
     }
     for imitator in imitators.values():
         cpu_ms_per_update(imitator, args.updates)
@@ -58,6 +62,7 @@ def main() -> None:
     for imitator in imitators.values():
         imitator.stop()
     result = {
+        "algorithm": args.algorithm,
         "hidden": args.hidden,
         "batch_size": args.batch_size,
         **{f"{name}_cpu_ms": float(np.median(values)) for name, values in measured.items()},
