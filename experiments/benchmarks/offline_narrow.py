@@ -1,5 +1,6 @@
-"""What the conservative term is for: SAC and CQL on narrow data, of which nothing else differs.
+"""What the conservative term is for: SAC and CQL on narrow data.
 
+Little else differs: CQL's targets leave the entropy out, by its default. The data are those of
 Pendulum's expert with a little noise (`narrow` of `offline_data_sets.py`). What is drawn: greedy
 returns as updates go on, and what Q says of the data beside what the data's returns were::
 
