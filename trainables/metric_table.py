@@ -13,6 +13,7 @@ from trainables import registry
 from trainables.core.generated_part import GeneratedPart, row, run_command
 from trainables.core.reported_metrics import (
     COMMON,
+    ESTIMATES,
     OLDER,
     OLDER_EVALUATED,
     SAMPLED,
@@ -31,6 +32,7 @@ def metric_tables() -> str:
         _table("Every algorithm whose training steps an environment", SAMPLED),
         _table("Every algorithm", COMMON),
         _table("Every algorithm with several agents", SEVERAL_AGENTS),
+        _table("Evaluations from recorded data", ESTIMATES),
     ]
     blocks += [
         _table(name, algorithm.reported_metrics)

@@ -11,6 +11,7 @@ from experiments.spec.trainable import is_own
 from search_spaces.documents import SpecError
 from trainables.core.reported_metrics import (
     COMMON,
+    ESTIMATES,
     OLDER_EVALUATED,
     SAMPLED,
     SEVERAL_AGENTS,
@@ -107,7 +108,7 @@ def declared_metrics(trainable: Any = None) -> tuple[Reported, ...]:
     """
     algorithms = [trainable] if trainable else map(get_algorithm, algorithm_names())
     own = [getattr(algorithm, "reported_metrics", ()) for algorithm in algorithms]
-    return (*SAMPLED, *COMMON, *SEVERAL_AGENTS, *chain.from_iterable(own), *TUNES)
+    return (*SAMPLED, *COMMON, *SEVERAL_AGENTS, *ESTIMATES, *chain.from_iterable(own), *TUNES)
 
 
 def top_level(metrics: Iterable[Reported]) -> tuple[str, ...]:
@@ -128,5 +129,5 @@ def _hint(name: str, known: list[str]) -> str:
     return did_you_mean([] if found is None else [LEGACY.get(found, found)])
 
 
-_EVERY = (*SAMPLED, *COMMON, *SEVERAL_AGENTS, *TUNES)
+_EVERY = (*SAMPLED, *COMMON, *SEVERAL_AGENTS, *ESTIMATES, *TUNES)
 _EVERY_FAMILY = ("learner/", *families(_EVERY))

@@ -136,6 +136,42 @@ COMMON: tuple[Reported, ...] = (
         "evaluation/num_healthy_workers", "", "evaluation actors that live", _EVALUATED_BY_ACTORS
     ),
     Reported(
+        "evaluation/num_timeouts",
+        "",
+        "actors that were late so far (`evaluation_sample_timeout_s`)",
+        _EVALUATED_BY_ACTORS,
+    ),
+    Reported(
+        "custom_metrics/<name>_<reduce>",
+        "",
+        "what callbacks log: `mean`, `min` or `max` over the window that episodes have, or `sum` "
+        "of this iteration",
+        _CALLBACKS,
+    ),
+    Reported(
+        "hist_stats/<name>_<reduce>",
+        "",
+        "mean, min and max of all numbers in the lists that episodes have as `hist_data`, over the "
+        "last ones",
+        _CALLBACKS,
+    ),
+    Reported(
+        "evaluation/hist_stats/<name>_<reduce>",
+        "",
+        "the same of the evaluation's episodes",
+        _CALLBACKS,
+    ),
+    Reported(
+        "evaluation/custom_metrics/<name>_<reduce>",
+        "",
+        "what callbacks log in evaluations, over the last one",
+        f"{_EVALUATED}, {_CALLBACKS}",
+    ),
+)
+"""Of every algorithm."""
+
+ESTIMATES: tuple[Reported, ...] = (
+    Reported(
         f"{ESTIMATED}v_target",
         "discounted return",
         "what the policy is worth by the estimator of that name: the expected discounted return of "
@@ -171,40 +207,8 @@ COMMON: tuple[Reported, ...] = (
         "by how much actions change where this number of the observation is another step's",
         f"{_METHODS} of the type `FeatureImportance`",
     ),
-    Reported(
-        "evaluation/num_timeouts",
-        "",
-        "actors that were late so far (`evaluation_sample_timeout_s`)",
-        _EVALUATED_BY_ACTORS,
-    ),
-    Reported(
-        "custom_metrics/<name>_<reduce>",
-        "",
-        "what callbacks log: `mean`, `min` or `max` over the window that episodes have, or `sum` "
-        "of this iteration",
-        _CALLBACKS,
-    ),
-    Reported(
-        "hist_stats/<name>_<reduce>",
-        "",
-        "mean, min and max of all numbers in the lists that episodes have as `hist_data`, over the "
-        "last ones",
-        _CALLBACKS,
-    ),
-    Reported(
-        "evaluation/hist_stats/<name>_<reduce>",
-        "",
-        "the same of the evaluation's episodes",
-        _CALLBACKS,
-    ),
-    Reported(
-        "evaluation/custom_metrics/<name>_<reduce>",
-        "",
-        "what callbacks log in evaluations, over the last one",
-        f"{_EVALUATED}, {_CALLBACKS}",
-    ),
 )
-"""Of every algorithm."""
+"""Of every algorithm that learns from data, with estimators."""
 
 _MANY = "an environment of several agents"
 

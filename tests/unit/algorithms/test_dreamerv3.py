@@ -20,7 +20,7 @@ from trainables.core.learning.ranks import Ranks
 from trainables.dreamerv3.losses import observe
 from trainables.dreamerv3.sizes import SIZES
 from trainables.dreamerv3.update import dreamer_update, warmed_up
-from trainables.registry import get_algorithm
+from trainables.registry import get_algorithm, register_names
 from trainables.runtime.learners.actor import shares
 from trainables.runtime.learners.group import LearnerWorker
 from trainables.runtime.learners.off_policy_update import UpdatePlan
@@ -51,6 +51,7 @@ def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
 
 
 def test_tune_knows_its_name() -> None:
+    register_names()  # other tests of this process change what Tune knows
     assert get_trainable_cls("DreamerV3") is DreamerV3
     with pytest.raises(ConfigError, match="did you mean 'DreamerV3'"):
         get_algorithm("dreamer_v3")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from trainables.core.estimation.episodes import RecordedEpisodes
 from trainables.core.estimation.evaluator import Estimate, OffPolicyEstimator
 from trainables.core.estimation.intervals import NO_INTERVAL
 from trainables.core.estimation.target_policy import TargetPolicy
+from trainables.core.reported_metrics import ESTIMATES
 from trainables.runtime.offline.cache import VARIABLE
 from trainables.runtime.offline.episode import DataSpaces, Episode
 
@@ -83,6 +85,9 @@ def test_without_an_environment(algorithm: Any, tmp_path: Path) -> None:
     own = {f"evaluation/{name}": value for name, value in again.items() if "ope/" in name}
     assert all(own[n] == v or (own[n] != own[n] and v != v) for n, v in found.items())
     assert "evaluation/episode_return_mean" not in result
+    shown = {re.sub(r"(ope)/[^/]+/(feature_)?\d*", r"\1/<name>/\2", name) for name in found}
+    declared = {metric.name.replace("<number>", "") for metric in ESTIMATES}
+    assert shown == declared
 
 
 def test_beside_playing(tmp_path: Path) -> None:
