@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,27 +13,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from trainables.dreamerv3.open_loop import OpenLoop
+
 _HAPPENED, _SEEN, _DREAMED = "0.35", "#0b6bcb", "#c2410c"
 _MOST_CURVES = 6  # parts of a vector that are drawn, those that vary most
 _FRAMES = 9  # of a film strip
 _CURVE_INCHES, _STRIP_INCHES = 1.1, 0.8  # height of a panel, and of a row of images
 
 
-class Predicted(Protocol):
-    """What is drawn, see `trainables.dreamerv3.open_loop.OpenLoop`."""
-
-    context: int
-    vector: np.ndarray | None
-    predicted_vector: np.ndarray | None
-    images: dict[str, np.ndarray]
-    predicted_images: dict[str, np.ndarray]
-    rewards: np.ndarray
-    predicted_rewards: np.ndarray
-    continues: np.ndarray
-    predicted_continues: np.ndarray
-
-
-def plot_open_loop(predicted: Predicted, out: str | Path) -> Path:
+def plot_open_loop(predicted: OpenLoop, out: str | Path) -> Path:
     """Draw an episode and what a world model made of it; see `draw_open_loop`.
 
     Args:
@@ -49,7 +37,7 @@ def plot_open_loop(predicted: Predicted, out: str | Path) -> Path:
     return save(draw_open_loop(predicted), out)
 
 
-def draw_open_loop(predicted: Predicted) -> Figure:
+def draw_open_loop(predicted: OpenLoop) -> Figure:
     """Return a figure: each image as a film strip, parts of the vector, rewards and continuation.
 
     A strip has three rows: what happened, what was expected, and by how much they differ.
@@ -81,7 +69,7 @@ def draw_open_loop(predicted: Predicted) -> Figure:
     return figure
 
 
-def _curves(predicted: Predicted) -> list[tuple[str, np.ndarray, np.ndarray]]:
+def _curves(predicted: OpenLoop) -> list[tuple[str, np.ndarray, np.ndarray]]:
     """Return what is drawn as curves: a title, what happened, and what was expected, `[T]`."""
     found = []
     if predicted.vector is not None and predicted.predicted_vector is not None:
@@ -111,7 +99,7 @@ def _draw_curve(
     dress(axes)
 
 
-def _draw_strip(axes: Axes, predicted: Predicted, name: str) -> None:
+def _draw_strip(axes: Axes, predicted: OpenLoop, name: str) -> None:
     happened, expected = predicted.images[name], predicted.predicted_images[name]
     length = len(happened)
     chosen = np.unique(np.linspace(0, length - 1, min(_FRAMES, length)).round().astype(int))

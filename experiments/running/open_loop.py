@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.errors import ExperimentError
+from trainables.core.checkpoint import load_state
 from trainables.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 CONTEXT, STEPS = 5, 50
 """Observations that the model sees, and steps that it dreams at most."""
-_MODULE = "dreamer"
+_MODULE, _POLICY = "dreamer", "policy"
 
 
 def first_episode_of(policy: Actable) -> FirstEpisode:
@@ -97,8 +97,8 @@ def draw_open_loop_of_best(folder: Path, out: Path) -> Path | None:
 
 
 def _has_world_model(folder: Path) -> bool:
-    """Tell whether a policy's folder is of DreamerV3, without loading it."""
-    file = folder / "policy.json"
-    if not file.is_file():
+    """Tell whether a policy's folder is of DreamerV3; no code that it names is looked at."""
+    if not (folder / f"{_POLICY}.json").is_file():  # that of several agents is a folder of folders
         return False
-    return f'"type": "{_MODULE}"' in json.dumps(json.loads(file.read_text(encoding="utf-8")))
+    module = load_state(folder, _POLICY)["options"]["module"]
+    return bool(module["type"] == _MODULE)

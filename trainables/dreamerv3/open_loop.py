@@ -16,7 +16,7 @@ from trainables.core.networks.world_model.rssm import Latent
 from trainables.core.policy.policy import Policy
 
 
-@dataclass
+@dataclass(frozen=True)
 class OpenLoop:
     """An episode beside what a world model makes of it.
 
