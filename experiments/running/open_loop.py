@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.errors import ExperimentError
-from trainables.core.checkpoint import load_state
+from trainables.core.checkpoint import CheckpointError, load_state
 from trainables.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -100,5 +100,7 @@ def _has_world_model(folder: Path) -> bool:
     """Tell whether a policy's folder is of DreamerV3; no code that it names is looked at."""
     if not (folder / f"{_POLICY}.json").is_file():  # that of several agents is a folder of folders
         return False
-    module = load_state(folder, _POLICY)["options"]["module"]
-    return bool(module["type"] == _MODULE)
+    try:
+        return bool(load_state(folder, _POLICY)["options"]["module"]["type"] == _MODULE)
+    except (CheckpointError, LookupError, TypeError):  # a trainable of one's own saves what it likes
+        return False

@@ -144,3 +144,9 @@ def test_the_command_and_the_sweep_draw_it(tmp_path: Path) -> None:
     assert draw_open_loop_of_best(plain, tmp_path / "none.png") is None
     refused = CliRunner().invoke(app, ["evaluate", str(plain), "--open-loop", str(picture)])
     assert refused.exit_code and "has no world model" in str(refused.exception)
+
+
+@pytest.mark.parametrize("text", ["{}", '{"weights": [1.0]}', "[]", "no JSON"])
+def test_a_policy_json_of_a_trainable_of_ones_own_costs_no_sweep(text: str, tmp_path: Path) -> None:
+    (tmp_path / "policy.json").write_text(text)
+    assert draw_open_loop_of_best(tmp_path, tmp_path / "open_loop.png") is None
