@@ -74,6 +74,7 @@ class MARWILConfig(OffPolicyConfig):
         "training_intensity": "dataset_num_iters_per_learner says how many updates there are",
         "n_step": "its returns run to the end of the episode",
         "learner_connector": "what it learns from is no rollout",
+        "sample_while_learning": "it learns from recorded data, and samples nothing",
     }
     # Those of PPO and A2C, so that what it has learned goes on there.
     model_defaults: ClassVar[dict[str, Any]] = {}

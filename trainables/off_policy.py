@@ -85,6 +85,8 @@ class OffPolicy(Algorithm):
     def training_step(self) -> dict[str, float]:
         exploration = self.set_exploration()
         new_steps = self._gathered()
+        if self.config.sample_while_learning:
+            self.env_runners.sample_ahead()
         rates = {m: self._of_module(m, self.learning_rates) for m in self.experience}
         with self.timers("learn"):
             self.learn(new_steps, rates)

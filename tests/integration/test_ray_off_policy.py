@@ -1,5 +1,6 @@
 """DQN and SAC with env runners in actors: replay ratio, and exploration from the first step."""
 
+import time
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -7,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ray
 from fakes import EndlessEnv
 from small_ray import small_ray
 
-from trainables import DQN, SAC
+from trainables import DQN, SAC, DreamerV3
 from trainables.core.config.config import DEFAULT_MODULE_ID
+from trainables.off_policy import OffPolicy
 
 TINY: dict[str, Any] = {
     "env": EndlessEnv,
@@ -114,3 +117,68 @@ def test_an_older_state_that_is_restored_is_learned_on_from_by_the_env_runners(
         )
         for name, value in algo.get_weights()["default_policy"].items():
             assert np.array_equal(theirs[name], value), name
+
+
+ROUND = 2 * 3 * 20 * 3 // 4
+"""Environment steps of a round: every fourth row begins an episode."""
+SMALL_DREAM: dict[str, Any] = {
+    "model": {},
+    "model_size": "nano",
+    "batch_size_B": 2,
+    "batch_length_T": 4,
+    "horizon_H": 3,
+    "training_ratio": 2,
+    "training_intensity": None,
+    "train_batch_size_per_learner": 256,
+}
+
+
+@pytest.mark.parametrize("algorithm", [DQN, DreamerV3])
+def test_the_next_fragments_are_sampled_while_the_learner_learns(
+    algorithm: type[OffPolicy], tmp_path: Path
+) -> None:
+    own = SMALL_DREAM if algorithm is DreamerV3 else {}
+    settings = TINY | own | {"sample_while_learning": True, "store_buffer_in_checkpoints": True}
+    with algorithm(settings) as algo:
+        group: Any = algo.env_runners
+        under_way: list[list[int]] = []
+        run = algo.learners.run
+
+        def running(*arguments: Any) -> Any:
+            under_way.append([group._group.num_in_flight(index) for index in (1, 2)])
+            return run(*arguments)
+
+        algo.learners.run = running  # type: ignore[method-assign]
+        while not algo.num_updates:
+            algo.training_step()
+        assert under_way and all(each == [1, 1] for each in under_way)
+        version = group.weights_version
+        (used, _) = [sample.weights_version for sample in group._sample_each()]
+        assert used == version - 1  # they were asked for before what was learned last
+        steps = algo.num_env_steps_sampled
+        algo.training_step()
+        assert algo.num_env_steps_sampled - steps == ROUND
+        assert algo.experience.num_steps <= algo.num_env_steps_sampled
+        saved = algo.save(str(tmp_path / "saved"))
+        steps, updates = algo.num_env_steps_sampled, algo.num_updates
+        algo.restore(saved)  # what was under way is lost, and was never counted
+        assert algo.num_env_steps_sampled == steps
+        algo.training_step()
+        assert algo.num_env_steps_sampled - steps == ROUND
+        assert algo.num_updates > updates
+
+
+def test_an_env_runner_that_dies_while_the_learner_learns_is_made_again() -> None:
+    settings = {"sample_while_learning": True, "restart_failed_env_runners": True}
+    with DQN(TINY | settings) as algo:
+        algo.training_step()
+        group: Any = algo.env_runners
+        ray.kill(group._group._members[1].actor)
+        algo.training_step()
+        deadline = time.monotonic() + 120
+        while group.num_restarts < 1 or len(group._group.healthy) < 2:
+            assert time.monotonic() < deadline
+            algo.training_step()
+        steps = algo.num_env_steps_sampled
+        algo.training_step()
+        assert algo.num_env_steps_sampled - steps == ROUND

@@ -148,6 +148,8 @@ def test_where_draws_are_is_always_in_checkpoints_of_a_fixed_source(tmp_path: Pa
     given = {"train_batch_size_per_learner": 8, **CARTPOLE}
     with pytest.raises(ConfigError, match="store_buffer_in_checkpoints = True has no effect with"):
         OfflineConfig(store_buffer_in_checkpoints=True).validate()
+    with pytest.raises(ConfigError, match="sample_while_learning = True has no effect with"):
+        OfflineConfig(sample_while_learning=True).validate()
     with OfflineDQN(config=given) as algo:
         algo.train()
         expected = algo.experience["default_policy"].get_state()

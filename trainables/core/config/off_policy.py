@@ -25,6 +25,7 @@ _WITHOUT_ENV = {
     "training_intensity": (
         "training that steps no environment: each of its training steps is one update"
     ),
+    "sample_while_learning": "training that steps no environment",
 }
 
 
@@ -118,6 +119,14 @@ class OffPolicyConfig(AlgorithmConfig):
         "steps per slot and sample; 'auto': as few as make one update due",
         ge=1,
     )
+    sample_while_learning: bool = setting(
+        False,
+        "env_runners",
+        "env-runner actors sample the next fragments while the learner takes its gradient steps, "
+        "with the weights of before; a resumed run begins those anew, so it is not equal to the "
+        "bit",
+        fixed="it is how processes wait for each other, not how they learn",
+    )
     min_sample_timesteps_per_iteration: int | None = setting(
         1000, "reporting", "environment steps that train() samples at least", ge=0
     )
@@ -135,6 +144,11 @@ class OffPolicyConfig(AlgorithmConfig):
         if not self.needs_env:
             for name, others in _WITHOUT_ENV.items():
                 refuse_given(self, name, others)
+        if self.sample_while_learning and self.needs_env and not self.num_env_runners:
+            raise ConfigError(
+                "sample_while_learning = True has no effect with num_env_runners = 0: this process "
+                "samples and learns in turns; allowed: at least 1 env runner"
+            )
         capacity = self.resolve().replay.capacity
         needed = (self.get_rollout_fragment_length() + 1) * self.num_slots
         if capacity < needed:

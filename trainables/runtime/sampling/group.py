@@ -152,6 +152,10 @@ class EnvRunnerGroup(WorkerGroup[SamplingWorker]):
         return Sample(index, steps, report.episodes, version, rollouts)
 
     @abstractmethod
+    def sample_ahead(self) -> None:
+        """Begin with what `sample` will return, with the weights of now, and do not wait for it."""
+
+    @abstractmethod
     def request_samples(self) -> None:
         """Ask every healthy env runner for as many fragments as may be under way."""
 
@@ -274,6 +278,9 @@ class LocalEnvRunnerGroup(EnvRunnerGroup):
     def _sample_each(self) -> list[Sample]:
         rollouts, episodes = self._runner.sample(self._fragment_length)
         return [self._received(0, self._runner.report(rollouts, episodes), rollouts)]
+
+    def sample_ahead(self) -> None:
+        """Begin with nothing: this process samples when `sample` is called."""
 
     def request_samples(self) -> None:
         """Ask for nothing: `ready_samples` samples."""

@@ -25,6 +25,9 @@ class NoEnvRunners(EnvRunnerGroup):
     def _sample_each(self) -> NoReturn:
         raise RuntimeError(_NOTHING_TO_SAMPLE)
 
+    def sample_ahead(self) -> NoReturn:
+        raise RuntimeError(_NOTHING_TO_SAMPLE)
+
     def request_samples(self) -> NoReturn:
         raise RuntimeError(_NOTHING_TO_SAMPLE)
 

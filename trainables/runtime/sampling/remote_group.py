@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from typing import Any, TypeVar
 
 import numpy as np
@@ -101,23 +101,37 @@ class RemoteEnvRunnerGroup(RemoteWorkers[SamplingWorker], EnvRunnerGroup):
         good: list[Reply] = []
         while not good:
             self._actors.look_after()
-            arguments = {index: self._sample_arguments(index) for index in self._group.healthy}
-            good = self._actors.answered(
-                self._group.call_each("sample", arguments, timeout_s=self._config.sample_timeout_s)
-            )
+            self.sample_ahead()  # those that have not begun yet
+            good = self._actors.answered(self._all_under_way())
         return self._samples(good)
+
+    def sample_ahead(self) -> None:
+        for index in self._group.healthy:
+            if not self._group.num_in_flight(index):
+                self._submit(index)
+
+    def _all_under_way(self) -> list[Reply]:
+        """Wait for an answer of each env runner that was asked; in order of their index."""
+        replies: list[Reply] = []
+        while any(self._group.num_in_flight(index) for index in self._group.healthy):
+            replies += self._group.ready(None)
+        return sorted(replies, key=attrgetter("index"))
 
     def request_samples(self) -> None:
         most = self._config.max_requests_in_flight_per_env_runner
         for index in self._group.healthy:
             for _ in range(most - self._group.num_in_flight(index)):
-                self._group.submit(
-                    index,
-                    "sample",
-                    *self._sample_arguments(index),
-                    num_returns=2,
-                    timeout_s=self._config.sample_timeout_s,
-                )
+                self._submit(index, num_returns=2)
+
+    def _submit(self, index: int, num_returns: int = 1) -> None:
+        """Ask an env runner for a fragment; with `num_returns` 2 it stays in the object store."""
+        self._group.submit(
+            index,
+            "sample",
+            *self._sample_arguments(index),
+            num_returns=num_returns,
+            timeout_s=self._config.sample_timeout_s,
+        )
 
     def ready_samples(self, timeout_s: float | None = None) -> list[Sample]:
         until = None if timeout_s is None else time.monotonic() + timeout_s
