@@ -102,5 +102,5 @@ def _has_world_model(folder: Path) -> bool:
         return False
     try:
         return bool(load_state(folder, _POLICY)["options"]["module"]["type"] == _MODULE)
-    except (CheckpointError, LookupError, TypeError):  # a trainable of one's own saves what it likes
+    except (CheckpointError, LookupError, TypeError):  # one's own trainable saves what it likes
         return False

@@ -61,7 +61,7 @@ def test_settings_that_do_not_fit_together_are_refused_when_it_is_built(
 
 def test_sampling_while_learning_needs_env_runners_and_an_environment() -> None:
     ahead = DQNConfig(sample_while_learning=True).environment("CartPole-v1")
-    with pytest.raises(ConfigError, match=r"no effect with num_env_runners = 0, .* at least 1"):
+    with pytest.raises(ConfigError, match=r"no effect with num_env_runners = 0: .* at least 1"):
         ahead.validate()
     ahead.env_runners(num_env_runners=1).validate()
     with pytest.raises(ConfigError, match="it learns from recorded data"):
