@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,17 @@ import torch
 from typer.testing import CliRunner
 
 from experiments.cli import app
-from experiments.running.open_loop import draw_open_loop_of_best
+from experiments.errors import ExperimentError
+from experiments.running.open_loop import (
+    draw_open_loop_of,
+    draw_open_loop_of_best,
+    first_episode_of,
+)
 from trainables import DreamerV3Config, PPOConfig
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.dreamerv3.open_loop import OpenLoop, open_loop
+from trainables.runtime.evaluation.play import evaluate_policy
 from trainables.runtime.offline.actions import StoredActions
 
 TINY = {"model_size": "nano", "batch_size_B": 2, "batch_length_T": 8}
@@ -127,6 +135,108 @@ def test_pictures(space: gym.Space, tmp_path: Path) -> None:
     assert "saw 4 observations" in figure.axes[0].get_title(loc="left")
 
 
+def test_a_small_error_of_the_reward_looks_small() -> None:
+    from analysis.plots.open_loop import draw_open_loop
+
+    policy = policy_on(VECTOR, ACTIONS[0])
+    obs, done, rewards = episode(policy)
+    found = predicted(policy, obs, done, np.ones_like(rewards))
+    almost = replace(found, predicted_rewards=found.rewards - 1e-4)
+    low, high = draw_open_loop(almost).axes[-2].get_ylim()
+    assert high - low == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("space", [VECTOR, IMAGE])
+def test_curves_lie_above_each_other_step_by_step(space: gym.Space) -> None:
+    from analysis.plots.open_loop import draw_open_loop
+
+    policy = policy_on(space, ACTIONS[0])
+    axes = draw_open_loop(predicted(policy, *episode(policy))).axes
+    assert len({part.get_xlim() for part in axes[-2:]}) == 1
+
+
+class Paint(gym.Env):
+    """A picture whose colour the actions change; odd sides, and never over by itself."""
+
+    observation_space = gym.spaces.Box(0, 255, (9, 7, 3), np.uint8)
+    action_space = gym.spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.colour = np.array([40, 80, 120])
+        return self._seen(), {}
+
+    def step(self, action: Any) -> Any:
+        self.colour[int(action)] = (self.colour[int(action)] + 60) % 256
+        return self._seen(), 1.0, False, False, {}
+
+    def _seen(self) -> np.ndarray:
+        return np.broadcast_to(self.colour, (9, 7, 3)).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def painter(tmp_path_factory: pytest.TempPathFactory) -> Policy:
+    policy = policy_on(Paint.observation_space, Paint.action_space)
+    folder = tmp_path_factory.mktemp("painter")
+    return Policy.load(policy.save(folder / "policy"))
+
+
+def filmed(policy: Policy, out: Path, num_steps: int = 6) -> Path:
+    episode = first_episode_of(policy, out)
+    evaluate_policy(
+        policy, Paint, num_episodes=1, num_envs=1, time_limit=num_steps, watches=[episode]
+    )
+    return draw_open_loop_of(episode, out)
+
+
+def test_a_film_of_images_has_a_frame_a_step(painter: Policy, tmp_path: Path) -> None:
+    from PIL import Image
+
+    film = filmed(painter, tmp_path / "new" / "dream.gif")
+    shown: Any
+    with Image.open(film) as shown:
+        assert shown.n_frames == 7  # the first observation, and one a step
+        width, height = shown.size
+        assert shown.info["loop"] == 0
+    assert width > 2 * height > 200
+    assert [path.name for path in film.parent.iterdir()] == ["dream.gif"]
+
+
+def test_a_film_as_mp4(painter: Policy, tmp_path: Path) -> None:
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    film = filmed(painter, tmp_path / "dream.mp4")
+    frames, seconds = ffmpeg.count_frames_and_secs(str(film))
+    assert frames == 7 and seconds == pytest.approx(7 / 5, abs=0.1)
+    assert [path.name for path in tmp_path.iterdir()] == ["dream.mp4"]
+
+
+def test_frames_show_what_happened_beside_what_was_expected(painter: Policy) -> None:
+    from analysis.plots.open_loop_frames import open_loop_frames
+
+    found = predicted(painter, *episode(painter))
+    exact = replace(found, predicted_images=found.images)
+    frames, alike = list(open_loop_frames(found)), list(open_loop_frames(exact))
+    assert len(frames) == LENGTH and len({frame.shape for frame in frames}) == 1
+    assert all(side % 2 == 0 for side in frames[0].shape[:2])
+    third = frames[0].shape[1] // 3
+    middle = frames[0].shape[0] * 2 // 3
+    for frame, same in zip(frames, alike, strict=True):  # the left part is what happened
+        np.testing.assert_array_equal(frame[60:, :third], same[60:, :third])
+        assert (same[middle, -third // 2] == 0).all()  # not apart: black
+
+
+def test_films_that_cannot_be_written(
+    painter: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    with pytest.raises(ConfigError, match=r"dream\.mp4 needs imageio-ffmpeg.*tunescape\[video\]"):
+        first_episode_of(painter, tmp_path / "dream.mp4")
+    (tmp_path / "dream.gif").mkdir()
+    with pytest.raises(ExperimentError, match=r"dream\.gif: cannot write the film"):
+        filmed(painter, tmp_path / "dream.gif")
+    assert [path.name for path in tmp_path.iterdir()] == ["dream.gif"]
+
+
 def test_the_command_and_the_sweep_draw_it(tmp_path: Path) -> None:
     with DreamerV3Config(**TINY).environment("CartPole-v1").build() as algo:
         folder = algo.export_policy_checkpoint(str(tmp_path / "policy"))
@@ -137,8 +247,12 @@ def test_the_command_and_the_sweep_draw_it(tmp_path: Path) -> None:
     assert picture.stat().st_size > 10_000
     best = draw_open_loop_of_best(folder, tmp_path / "open_loop.png")
     assert best is not None and best.is_file()
-    wrong = CliRunner().invoke(app, [*given, str(tmp_path / "dream.mp4")])
+    wrong = CliRunner().invoke(app, [*given, str(tmp_path / "dream.webm")])
     assert wrong.exit_code and "allowed: names that end in .png" in str(wrong.exception)
+    for ending in (".gif", ".mp4"):  # CartPole is no image
+        refused = CliRunner().invoke(app, [*given, str(tmp_path / f"dream{ending}")])
+        assert refused.exit_code and "the policy sees no images" in str(refused.exception)
+        assert "allowed: names that end in .png, .svg, .pdf" in str(refused.exception)
     with PPOConfig().environment("CartPole-v1").build() as ppo:
         plain = ppo.export_policy_checkpoint(str(tmp_path / "plain"))
     assert draw_open_loop_of_best(plain, tmp_path / "none.png") is None
