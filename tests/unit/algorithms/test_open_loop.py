@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
+from dreamers import TINY, dreamer_policy
 from typer.testing import CliRunner
 
 from experiments.cli import app
@@ -27,25 +27,7 @@ from trainables.dreamerv3.open_loop import OpenLoop, open_loop
 from trainables.runtime.evaluation.play import evaluate_policy
 from trainables.runtime.offline.actions import StoredActions
 
-TINY = {"model_size": "nano", "batch_size_B": 2, "batch_length_T": 8}
 LENGTH, CONTEXT = 12, 4
-
-
-def policy_on(observation_space: gym.Space, action_space: gym.Space) -> Policy:
-    config: Any = DreamerV3Config(**TINY)
-    from trainables.dreamerv3.algorithm import DreamerV3
-    from trainables.lifecycle.building import make_policy
-    from trainables.lifecycle.spaces import Spaces
-
-    algo = DreamerV3.__new__(DreamerV3)
-    algo.config = config
-    spaces = Spaces(observation_space, action_space)
-    made: Policy = make_policy(config, spaces, algo.module_options(), 0, None)
-    with torch.no_grad():  # heads are 0 at first
-        for head in (made.module.reward, made.module.decoder):
-            for parameter in head.parameters():
-                parameter.add_(0.05)
-    return made
 
 
 def episode(policy: Policy, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -67,7 +49,7 @@ ACTIONS = [gym.spaces.Discrete(3), gym.spaces.Box(-2, 2, (2,))]
 
 @pytest.mark.parametrize("actions", ACTIONS)
 def test_what_comes_after_the_context_is_not_looked_at(actions: gym.Space) -> None:
-    policy = policy_on(VECTOR, actions)
+    policy = dreamer_policy(VECTOR, actions)
     obs, done, rewards = episode(policy)
     found = predicted(policy, obs, done, rewards)
     other = obs.copy()
@@ -84,7 +66,7 @@ def test_what_comes_after_the_context_is_not_looked_at(actions: gym.Space) -> No
 
 
 def test_actions_lead_on() -> None:
-    policy = policy_on(VECTOR, ACTIONS[0])
+    policy = dreamer_policy(VECTOR, ACTIONS[0])
     obs, done, rewards = episode(policy)
     found, other = predicted(policy, obs, done, rewards), done.copy()
     step = CONTEXT + 2
@@ -97,7 +79,7 @@ def test_actions_lead_on() -> None:
 
 def test_seen_rows_are_what_acting_makes_of_them() -> None:
     """The states of the context are those of the policy as it acts, drawn alike."""
-    policy = policy_on(VECTOR, ACTIONS[0])
+    policy = dreamer_policy(VECTOR, ACTIONS[0])
     obs, done, rewards = episode(policy)
     whole = predicted(policy, obs, done, rewards, context=LENGTH - 1)
     part = predicted(policy, obs, done, rewards)
@@ -108,7 +90,7 @@ def test_seen_rows_are_what_acting_makes_of_them() -> None:
 
 
 def test_images() -> None:
-    policy = policy_on(IMAGE, ACTIONS[0])
+    policy = dreamer_policy(IMAGE, ACTIONS[0])
     found = predicted(policy, *episode(policy))
     assert found.vector is None and found.predicted_vector is None
     [name] = found.images
@@ -118,7 +100,7 @@ def test_images() -> None:
 
 
 def test_bad_input() -> None:
-    policy = policy_on(VECTOR, ACTIONS[0])
+    policy = dreamer_policy(VECTOR, ACTIONS[0])
     obs, done, rewards = episode(policy)
     for context in (0, LENGTH):
         with pytest.raises(ConfigError, match=f"context = {context} is not allowed: the episode"):
@@ -129,7 +111,7 @@ def test_bad_input() -> None:
 def test_pictures(space: gym.Space, tmp_path: Path) -> None:
     from analysis.plots.open_loop import draw_open_loop
 
-    policy = policy_on(space, ACTIONS[0])
+    policy = dreamer_policy(space, ACTIONS[0])
     figure = draw_open_loop(predicted(policy, *episode(policy)))
     assert len(figure.axes) == (3 + 2 if space is VECTOR else 1 + 2)
     assert "saw 4 observations" in figure.axes[0].get_title(loc="left")
@@ -138,7 +120,7 @@ def test_pictures(space: gym.Space, tmp_path: Path) -> None:
 def test_a_small_error_of_the_reward_looks_small() -> None:
     from analysis.plots.open_loop import draw_open_loop
 
-    policy = policy_on(VECTOR, ACTIONS[0])
+    policy = dreamer_policy(VECTOR, ACTIONS[0])
     obs, done, rewards = episode(policy)
     found = predicted(policy, obs, done, np.ones_like(rewards))
     almost = replace(found, predicted_rewards=found.rewards - 1e-4)
@@ -150,7 +132,7 @@ def test_a_small_error_of_the_reward_looks_small() -> None:
 def test_curves_lie_above_each_other_step_by_step(space: gym.Space) -> None:
     from analysis.plots.open_loop import draw_open_loop
 
-    policy = policy_on(space, ACTIONS[0])
+    policy = dreamer_policy(space, ACTIONS[0])
     axes = draw_open_loop(predicted(policy, *episode(policy))).axes
     assert len({part.get_xlim() for part in axes[-2:]}) == 1
 
@@ -176,7 +158,7 @@ class Paint(gym.Env):
 
 @pytest.fixture(scope="module")
 def painter(tmp_path_factory: pytest.TempPathFactory) -> Policy:
-    policy = policy_on(Paint.observation_space, Paint.action_space)
+    policy = dreamer_policy(Paint.observation_space, Paint.action_space)
     folder = tmp_path_factory.mktemp("painter")
     return Policy.load(policy.save(folder / "policy"))
 
