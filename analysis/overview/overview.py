@@ -33,6 +33,7 @@ from analysis.results.spec_file import read_spec_file
 
 DEFAULT_METRIC = "episode_return_mean"
 _TOP_SETTINGS = 6
+_PNG = b"\x89PNG\r\n\x1a\n"  # how such files begin
 
 
 class ReportData:
@@ -224,6 +225,15 @@ class ReportData:
         """What held-out seeds said (`final.json`), if there was a final."""
         document = read_json(self.folder / "final.json")
         return document if isinstance(document, dict) and "configurations" in document else None
+
+    @cached_property
+    def open_loop(self) -> bytes | None:
+        """The PNG of what the best policy's world model expects, if the sweep drew one."""
+        try:
+            picture = (self.folder / "open_loop.png").read_bytes()
+        except OSError:
+            return None
+        return picture if picture.startswith(_PNG) else None
 
     @cached_property
     def effects(self) -> pd.DataFrame | None:

@@ -15,10 +15,15 @@ if TYPE_CHECKING:
 
     from trainables.dreamerv3.open_loop import OpenLoop
 
-_HAPPENED, _SEEN, _DREAMED = "0.35", "#0b6bcb", "#c2410c"
+IMAGE_TITLES = ("happened", "expected", "apart")
+_HAPPENED, SEEN, DREAMED = "0.72", "#0b6bcb", "#c2410c"
 _MOST_CURVES = 6  # parts of a vector that are drawn, those that vary most
 _FRAMES = 9  # of a film strip
-_CURVE_INCHES, _STRIP_INCHES = 1.1, 0.8  # height of a panel, and of a row of images
+_REWARD_SPAN = 0.2  # of the largest reward: what is less apart is drawn as equal
+_CURVE_INCHES = 1.1  # height of a panel
+_IMAGE_INCHES = 0.9  # for an image side by side with others, and
+_HIGHEST = 1.2  # how high it may be, in inches
+_GAP = 16  # the part of an image's side that lies between two
 
 
 def plot_open_loop(predicted: OpenLoop, out: str | Path) -> Path:
@@ -47,7 +52,8 @@ def draw_open_loop(predicted: OpenLoop) -> Figure:
     """
     curves = _curves(predicted)
     strips = list(predicted.images)
-    heights = [3 * _STRIP_INCHES] * len(strips) + [_CURVE_INCHES] * len(curves)
+    heights = [_strip_inches(predicted.images[name]) for name in strips]
+    heights += [_CURVE_INCHES] * len(curves)
     figure = new_figure(8.0, sum(heights) + 0.6)
     panels: Any = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     for axes, name in zip(panels, strips, strict=False):
@@ -56,8 +62,10 @@ def draw_open_loop(predicted: OpenLoop) -> Figure:
         _draw_curve(axes, predicted.context, title, happened, expected)
     for axes in panels[len(strips) : -1]:
         axes.tick_params(labelbottom=False)
+    figure.align_ylabels(panels[len(strips) :])
     panels[-1].set_xlabel("step of the episode")
     panels[-1].set_ylim(-0.05, 1.1)  # a probability
+    _widen(panels[-2], _REWARD_SPAN * float(np.abs(predicted.rewards).max()))
     length, context = len(predicted.rewards), predicted.context
     panels[0].set_title(
         f"the model saw {context} observations, then only the actions of {length - context} steps",
@@ -76,9 +84,9 @@ def _curves(predicted: OpenLoop) -> list[tuple[str, np.ndarray, np.ndarray]]:
         vector, expected = predicted.vector, predicted.predicted_vector
         most = np.argsort(-vector.std(axis=0), kind="stable")[:_MOST_CURVES]
         found = [(f"obs[{part}]", vector[:, part], expected[:, part]) for part in sorted(most)]
-    rewards = predicted.rewards.astype(float)
-    rewards[0] = np.nan  # nothing led to the first observation
-    found.append(("reward", rewards, predicted.predicted_rewards))
+    rewards, expected = predicted.rewards.astype(float), predicted.predicted_rewards.astype(float)
+    rewards[0] = expected[0] = np.nan  # nothing led to the first observation
+    found.append(("reward", rewards, expected))
     goes_on = predicted.continues.astype(float)
     return [*found, ("goes on", goes_on, predicted.predicted_continues)]
 
@@ -87,41 +95,65 @@ def _draw_curve(
     axes: Axes, context: int, title: str, happened: np.ndarray, expected: np.ndarray
 ) -> None:
     steps = np.arange(len(happened))
-    axes.plot(steps, happened, color=_HAPPENED, lw=1.2, label="what happened")
-    axes.plot(steps[:context], expected[:context], color=_SEEN, lw=1.6, label="seen")
+    # Wide, as what was expected may lie right upon it.
+    axes.plot(steps, happened, color=_HAPPENED, lw=3.2, label="what happened")
+    axes.plot(steps[:context], expected[:context], color=SEEN, lw=1.6, label="seen")
     # From the last seen one on, so that the line has no gap.
-    axes.plot(
-        steps[context - 1 :], expected[context - 1 :], color=_DREAMED, lw=1.6, label="dreamed"
-    )
+    axes.plot(steps[context - 1 :], expected[context - 1 :], color=DREAMED, lw=1.6, label="dreamed")
     axes.axvline(context - 0.5, color="0.6", lw=0.8, ls=":")
     axes.set_ylabel(title, rotation=0, ha="right", va="center")
-    axes.margins(x=0.01)
+    axes.set_xlim(-0.01 * len(steps), 1.01 * len(steps) - 1)  # of all: a reward is not of all steps
     dress(axes)
 
 
+def _widen(axes: Axes, span: float) -> None:
+    """Let an axis span so much at least, lest it shows differences that are none."""
+    low, high = axes.get_ylim()
+    if high - low < span:
+        axes.set_ylim((low + high - span) / 2, (low + high + span) / 2)
+
+
+def _strip_inches(images: np.ndarray) -> float:
+    """Return how high the three rows of a strip are."""
+    height, width = images.shape[1:3]
+    return 3 * min(_HIGHEST, _IMAGE_INCHES * height / width)
+
+
 def _draw_strip(axes: Axes, predicted: OpenLoop, name: str) -> None:
-    happened, expected = predicted.images[name], predicted.predicted_images[name]
-    length = len(happened)
+    shown = shown_images(predicted, name)
+    length, height, width = shown[0].shape[:3]
     chosen = np.unique(np.linspace(0, length - 1, min(_FRAMES, length)).round().astype(int))
-    low, high = float(happened.min()), float(happened.max())
-    scale = (high - low) or 1.0
-    rows = [_side_by_side((images[chosen] - low) / scale) for images in (happened, expected)]
-    rows.append(np.abs(rows[0] - rows[1]))
-    axes.imshow(np.concatenate(rows).clip(0, 1), cmap="gray", aspect="auto", interpolation="none")
-    height, width = happened.shape[1:3]
-    axes.set_yticks([height * (row + 0.5) for row in range(3)], ["happened", "expected", "apart"])
-    axes.set_xticks(
-        [width * (place + 0.5) for place in range(len(chosen))],
-        [f"{step}" if step < predicted.context else f"{step} dreamed" for step in chosen],
-        fontsize="small",
-    )
+    gap = -(-min(height, width) // _GAP)
+    apart = ((0, 0), (0, gap), (0, gap), (0, 0))
+    padded = [np.pad(images[chosen], apart, constant_values=1.0) for images in shown]  # white
+    rows = [np.concatenate(list(images), axis=1) for images in padded]
+    axes.imshow(np.concatenate(rows), interpolation="none")
+    axes.set_anchor("W")
+    axes.set_yticks([(height + gap) * row + height / 2 for row in range(3)], IMAGE_TITLES)
+    places = [(width + gap) * place + width / 2 for place in range(len(chosen))]
+    axes.set_xticks(places, [str(step) for step in chosen])
+    for label, step in zip(axes.get_xticklabels(), chosen, strict=True):
+        label.set_color(SEEN if step < predicted.context else DREAMED)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
 
 
-def _side_by_side(images: np.ndarray) -> np.ndarray:
-    """Return images `[N, H, W, C]` as one, `[H, N W, 3]`: of 1 or 3 channels, else their mean."""
+def shown_images(predicted: OpenLoop, name: str) -> list[np.ndarray]:
+    """Return an image as it is drawn, one array for each of `IMAGE_TITLES`, `[T, H, W, 3]`.
+
+    What happened goes from 0 to 1. Of other than 1 or 3 channels it is their mean.
+
+    Args:
+        predicted: The episode.
+        name: The image's.
+    """
+    happened, expected = predicted.images[name], predicted.predicted_images[name]
+    low, high = float(happened.min()), float(happened.max())
+    shown = [_in_colour((part - low) / ((high - low) or 1.0)) for part in (happened, expected)]
+    return [*shown, np.abs(shown[0] - shown[1])]
+
+
+def _in_colour(images: np.ndarray) -> np.ndarray:
     if images.shape[-1] not in (1, 3):
         images = images.mean(-1, keepdims=True)
-    strip = np.concatenate(list(images), axis=1)
-    return strip if strip.shape[-1] == 3 else np.repeat(strip, 3, axis=-1)
+    return np.broadcast_to(images, (*images.shape[:-1], 3)).clip(0, 1)

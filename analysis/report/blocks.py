@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +35,15 @@ Commands = list[tuple[str, str]]
 
 _MAX_CAUSES = 20
 _MAX_ERROR_CHARACTERS = 6_000
+_OPEN_LOOP_ALT = "An episode of the best policy beside what its world model expects of it"
+_OPEN_LOOP = (
+    "An episode of the best policy. The world model sees as many of the first observations as the "
+    "picture's heading says; from then on it dreams: it is given the actions that were taken, and "
+    "nothing of what came of them. It is one dream of many. Curves that stay together, and images "
+    "that stay alike, are of a world that it has understood; that they part in time is no fault "
+    "where the world is random. `reward` is the mean of the rewards that it holds possible (the "
+    "two-hot distribution), `goes on` the chance that the episode does not end there."
+)
 
 
 @dataclass
@@ -47,6 +57,21 @@ class Folded:
 
 
 @dataclass
+class Picture:
+    """A picture that is a file, on the page as a whole.
+
+    Attributes:
+        source: Its bytes as a `data:` address.
+        alt: What it shows, in words.
+        caption: What stands below it.
+    """
+
+    source: str
+    alt: str
+    caption: str
+
+
+@dataclass
 class Block:
     """A part of the page with a heading."""
 
@@ -54,6 +79,7 @@ class Block:
     title: str
     words: list[str] = field(default_factory=list)
     panels: Panels | None = None
+    pictures: list[Picture] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     folded: list[Folded] = field(default_factory=list)
     commands: Commands = field(default_factory=list)
@@ -91,7 +117,8 @@ def sweep_page(data: ReportData, key: str, top: int) -> SweepPage:
             told.update(reasons)
         if block.tables or not (block.panels is None or block.panels.empty):
             parts.append(block)
-    parts += [*_failures(data, prefix), _environment(data, prefix), _reproduce(data, prefix)]
+    parts += [*_open_loop(data, prefix), *_failures(data, prefix)]
+    parts += [_environment(data, prefix), _reproduce(data, prefix)]
     return SweepPage(key, data.name, summary(data), parts)
 
 
@@ -124,6 +151,18 @@ def _section(section: Section, data: ReportData, prefix: str) -> Block:
         block.words.append("Of the trials on the front no other is as good and costs less.")
         block.tables.append(table)
     return block
+
+
+def _open_loop(data: ReportData, prefix: str) -> Iterator[Block]:
+    """Return what the best policy's world model expects of an episode, if the sweep drew that."""
+    if data.open_loop is not None:
+        block = Block(f"{prefix}open-loop", "What the world model expects")
+        block.pictures.append(Picture(_embedded(data.open_loop), _OPEN_LOOP_ALT, _OPEN_LOOP))
+        yield block
+
+
+def _embedded(png: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
 def _failures(data: ReportData, prefix: str) -> Iterator[Block]:

@@ -29,7 +29,6 @@ TABLES = ("folded", "all", "none")
 FORMS = ("table", "json")
 FORMATS = (".csv", ".parquet")
 TRACE_FORMAT = ".parquet"
-PICTURE_FORMATS = (".png", ".svg", ".pdf")
 _FIRST, _ENDS = 8, 3  # a folded table has the first episodes, the worst and the best ones
 
 
@@ -73,7 +72,8 @@ def evaluate(
         Path | None,
         typer.Option(
             "--open-loop",
-            help="Draw what a world model expects of the first episode: FILE.png (DreamerV3).",
+            help="Draw what a world model expects of the first episode (DreamerV3): FILE.png; of "
+            "images also FILE.gif or FILE.mp4.",
         ),
     ] = None,
     output: Annotated[
@@ -167,10 +167,8 @@ def check_output(
         )
     if trace is not None:
         check_trace(trace)
-    if open_loop is not None and open_loop.suffix not in PICTURE_FORMATS:
-        raise ExperimentError(
-            f"--open-loop {open_loop}: allowed: names that end in {', '.join(PICTURE_FORMATS)}"
-        )
+    if open_loop is not None:
+        check_open_loop(open_loop)
     for option, path in (("--output", output), ("--trace", trace), ("--open-loop", open_loop)):
         if path is not None:
             check_writable(path, option)
@@ -186,6 +184,21 @@ def check_trace(path: Path) -> None:
     """
     if path.suffix != TRACE_FORMAT:
         raise ExperimentError(f"--trace {path}: allowed: names that end in {TRACE_FORMAT}")
+
+
+def check_open_loop(path: Path) -> None:
+    """Refuse a name that is of no kind that can be drawn.
+
+    Raises:
+        ExperimentError: It ends otherwise.
+    """
+    from experiments.running.open_loop import FILMS, PICTURES
+
+    if path.suffix not in (*PICTURES, *FILMS):
+        raise ExperimentError(
+            f"--open-loop {path}: allowed: names that end in {', '.join(PICTURES)}; of images "
+            f"{' and '.join(FILMS)}, too"
+        )
 
 
 def video_paths(target: Path | None, count: int) -> list[Path]:

@@ -12,13 +12,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from dreamers import dreamer_policy
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from experiments.tracking.model import export_mlflow
 from trainables import Policy
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.data.spaces import PLAIN, leaves_of
-from trainables.core.export.serving import serve
+from trainables.core.export.serving import example_inputs, serve
 
 VECTOR = Box(-1, 1, (4,), np.float32)
 MASKED = Dict({"obs": Box(-1, 1, (3,), np.float32), "action_mask": MultiBinary(4)})
@@ -56,7 +57,10 @@ def _rows(policy: Policy, count: int) -> Any:
     state = policy.initial_state(count)
     if set(named) == {PLAIN} and not state:
         return named[PLAIN]
-    named |= {f"state/{name}": part.numpy() for name, part in state.items()}
+    if state:  # with the action before, of a policy that looks at it
+        example: Any = example_inputs(policy)
+        begin = {name: part for name, part in example.items() if name.startswith("state/")}
+        named |= {name: part.repeat(count, 0) for name, part in begin.items()}
     return {"obs" if key == PLAIN else key: value for key, value in named.items()}
 
 
@@ -160,8 +164,12 @@ assert Path(trainables.__file__).is_relative_to(model), trainables.__file__
 """
 
 
-def test_mlflows_command_runs_it_without_this_project(tmp_path: Path) -> None:
-    policy = _policy(MASKED, Discrete(4), LSTM)
+@pytest.mark.parametrize("kind", ["lstm", "world model"])
+def test_mlflows_command_runs_it_without_this_project(kind: str, tmp_path: Path) -> None:
+    if kind == "lstm":
+        policy = _policy(MASKED, Discrete(4), LSTM)
+    else:
+        policy = dreamer_policy(MASKED, Discrete(4))
     model = _exported(policy, tmp_path)
     inputs = _rows(policy, 2)
     files = [tmp_path / "first.json", tmp_path / "second.json"]

@@ -69,7 +69,7 @@ def evaluate_folder(
         videos: Files for the first episodes, one each; with several agents there are none.
         trace: A parquet file for every step.
         trace_images: Whether observations of more than `MAX_ELEMENTS` numbers go there, too.
-        open_loop: A picture of what a world model expects of the first episode.
+        open_loop: A picture, or a film, of what a world model expects of the first episode.
         progress: Where progress is shown.
 
     Returns:
@@ -130,7 +130,7 @@ def evaluate_folder(
     if open_loop is not None:
         from experiments.running.open_loop import first_episode_of
 
-        first = first_episode_of(policy)
+        first = first_episode_of(policy, open_loop)
         watches.append(first)
     left_out: list[str] = []
     with ExitStack() as stack:

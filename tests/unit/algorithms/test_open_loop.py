@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-import torch
+from dreamers import TINY, dreamer_policy
 from typer.testing import CliRunner
 
 from experiments.cli import app
-from experiments.running.open_loop import draw_open_loop_of_best
+from experiments.errors import ExperimentError
+from experiments.running.open_loop import (
+    draw_open_loop_of,
+    draw_open_loop_of_best,
+    first_episode_of,
+)
 from trainables import DreamerV3Config, PPOConfig
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.dreamerv3.open_loop import OpenLoop, open_loop
+from trainables.runtime.evaluation.play import evaluate_policy
 from trainables.runtime.offline.actions import StoredActions
 
-TINY = {"model_size": "nano", "batch_size_B": 2, "batch_length_T": 8}
 LENGTH, CONTEXT = 12, 4
-
-
-def policy_on(observation_space: gym.Space, action_space: gym.Space) -> Policy:
-    config: Any = DreamerV3Config(**TINY)
-    from trainables.dreamerv3.algorithm import DreamerV3
-    from trainables.lifecycle.building import make_policy
-    from trainables.lifecycle.spaces import Spaces
-
-    algo = DreamerV3.__new__(DreamerV3)
-    algo.config = config
-    spaces = Spaces(observation_space, action_space)
-    made: Policy = make_policy(config, spaces, algo.module_options(), 0, None)
-    with torch.no_grad():  # heads are 0 at first
-        for head in (made.module.reward, made.module.decoder):
-            for parameter in head.parameters():
-                parameter.add_(0.05)
-    return made
 
 
 def episode(policy: Policy, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -59,7 +49,7 @@ ACTIONS = [gym.spaces.Discrete(3), gym.spaces.Box(-2, 2, (2,))]
 
 @pytest.mark.parametrize("actions", ACTIONS)
 def test_what_comes_after_the_context_is_not_looked_at(actions: gym.Space) -> None:
-    policy = policy_on(VECTOR, actions)
+    policy = dreamer_policy(VECTOR, actions)
     obs, done, rewards = episode(policy)
     found = predicted(policy, obs, done, rewards)
     other = obs.copy()
@@ -76,7 +66,7 @@ def test_what_comes_after_the_context_is_not_looked_at(actions: gym.Space) -> No
 
 
 def test_actions_lead_on() -> None:
-    policy = policy_on(VECTOR, ACTIONS[0])
+    policy = dreamer_policy(VECTOR, ACTIONS[0])
     obs, done, rewards = episode(policy)
     found, other = predicted(policy, obs, done, rewards), done.copy()
     step = CONTEXT + 2
@@ -89,7 +79,7 @@ def test_actions_lead_on() -> None:
 
 def test_seen_rows_are_what_acting_makes_of_them() -> None:
     """The states of the context are those of the policy as it acts, drawn alike."""
-    policy = policy_on(VECTOR, ACTIONS[0])
+    policy = dreamer_policy(VECTOR, ACTIONS[0])
     obs, done, rewards = episode(policy)
     whole = predicted(policy, obs, done, rewards, context=LENGTH - 1)
     part = predicted(policy, obs, done, rewards)
@@ -100,7 +90,7 @@ def test_seen_rows_are_what_acting_makes_of_them() -> None:
 
 
 def test_images() -> None:
-    policy = policy_on(IMAGE, ACTIONS[0])
+    policy = dreamer_policy(IMAGE, ACTIONS[0])
     found = predicted(policy, *episode(policy))
     assert found.vector is None and found.predicted_vector is None
     [name] = found.images
@@ -110,7 +100,7 @@ def test_images() -> None:
 
 
 def test_bad_input() -> None:
-    policy = policy_on(VECTOR, ACTIONS[0])
+    policy = dreamer_policy(VECTOR, ACTIONS[0])
     obs, done, rewards = episode(policy)
     for context in (0, LENGTH):
         with pytest.raises(ConfigError, match=f"context = {context} is not allowed: the episode"):
@@ -121,10 +111,112 @@ def test_bad_input() -> None:
 def test_pictures(space: gym.Space, tmp_path: Path) -> None:
     from analysis.plots.open_loop import draw_open_loop
 
-    policy = policy_on(space, ACTIONS[0])
+    policy = dreamer_policy(space, ACTIONS[0])
     figure = draw_open_loop(predicted(policy, *episode(policy)))
     assert len(figure.axes) == (3 + 2 if space is VECTOR else 1 + 2)
     assert "saw 4 observations" in figure.axes[0].get_title(loc="left")
+
+
+def test_a_small_error_of_the_reward_looks_small() -> None:
+    from analysis.plots.open_loop import draw_open_loop
+
+    policy = dreamer_policy(VECTOR, ACTIONS[0])
+    obs, done, rewards = episode(policy)
+    found = predicted(policy, obs, done, np.ones_like(rewards))
+    almost = replace(found, predicted_rewards=found.rewards - 1e-4)
+    low, high = draw_open_loop(almost).axes[-2].get_ylim()
+    assert high - low == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("space", [VECTOR, IMAGE])
+def test_curves_lie_above_each_other_step_by_step(space: gym.Space) -> None:
+    from analysis.plots.open_loop import draw_open_loop
+
+    policy = dreamer_policy(space, ACTIONS[0])
+    axes = draw_open_loop(predicted(policy, *episode(policy))).axes
+    assert len({part.get_xlim() for part in axes[-2:]}) == 1
+
+
+class Paint(gym.Env):
+    """A picture whose colour the actions change; odd sides, and never over by itself."""
+
+    observation_space = gym.spaces.Box(0, 255, (9, 7, 3), np.uint8)
+    action_space = gym.spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.colour = np.array([40, 80, 120])
+        return self._seen(), {}
+
+    def step(self, action: Any) -> Any:
+        self.colour[int(action)] = (self.colour[int(action)] + 60) % 256
+        return self._seen(), 1.0, False, False, {}
+
+    def _seen(self) -> np.ndarray:
+        return np.broadcast_to(self.colour, (9, 7, 3)).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def painter(tmp_path_factory: pytest.TempPathFactory) -> Policy:
+    policy = dreamer_policy(Paint.observation_space, Paint.action_space)
+    folder = tmp_path_factory.mktemp("painter")
+    return Policy.load(policy.save(folder / "policy"))
+
+
+def filmed(policy: Policy, out: Path, num_steps: int = 6) -> Path:
+    episode = first_episode_of(policy, out)
+    evaluate_policy(
+        policy, Paint, num_episodes=1, num_envs=1, time_limit=num_steps, watches=[episode]
+    )
+    return draw_open_loop_of(episode, out)
+
+
+def test_a_film_of_images_has_a_frame_a_step(painter: Policy, tmp_path: Path) -> None:
+    from PIL import Image
+
+    film = filmed(painter, tmp_path / "new" / "dream.gif")
+    shown: Any
+    with Image.open(film) as shown:
+        assert shown.n_frames == 7  # the first observation, and one a step
+        width, height = shown.size
+        assert shown.info["loop"] == 0
+    assert width > 2 * height > 200
+    assert [path.name for path in film.parent.iterdir()] == ["dream.gif"]
+
+
+def test_a_film_as_mp4(painter: Policy, tmp_path: Path) -> None:
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    film = filmed(painter, tmp_path / "dream.mp4")
+    frames, seconds = ffmpeg.count_frames_and_secs(str(film))
+    assert frames == 7 and seconds == pytest.approx(7 / 5, abs=0.1)
+    assert [path.name for path in tmp_path.iterdir()] == ["dream.mp4"]
+
+
+def test_frames_show_what_happened_beside_what_was_expected(painter: Policy) -> None:
+    from analysis.plots.open_loop_frames import open_loop_frames
+
+    found = predicted(painter, *episode(painter))
+    exact = replace(found, predicted_images=found.images)
+    frames, alike = list(open_loop_frames(found)), list(open_loop_frames(exact))
+    assert len(frames) == LENGTH and len({frame.shape for frame in frames}) == 1
+    assert all(side % 2 == 0 for side in frames[0].shape[:2])
+    third = frames[0].shape[1] // 3
+    middle = frames[0].shape[0] * 2 // 3
+    for frame, same in zip(frames, alike, strict=True):  # the left part is what happened
+        np.testing.assert_array_equal(frame[60:, :third], same[60:, :third])
+        assert (same[middle, -third // 2] == 0).all()  # not apart: black
+
+
+def test_films_that_cannot_be_written(
+    painter: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    with pytest.raises(ConfigError, match=r"dream\.mp4 needs imageio-ffmpeg.*tunescape\[video\]"):
+        first_episode_of(painter, tmp_path / "dream.mp4")
+    (tmp_path / "dream.gif").mkdir()
+    with pytest.raises(ExperimentError, match=r"dream\.gif: cannot write the film"):
+        filmed(painter, tmp_path / "dream.gif")
+    assert [path.name for path in tmp_path.iterdir()] == ["dream.gif"]
 
 
 def test_the_command_and_the_sweep_draw_it(tmp_path: Path) -> None:
@@ -137,8 +229,12 @@ def test_the_command_and_the_sweep_draw_it(tmp_path: Path) -> None:
     assert picture.stat().st_size > 10_000
     best = draw_open_loop_of_best(folder, tmp_path / "open_loop.png")
     assert best is not None and best.is_file()
-    wrong = CliRunner().invoke(app, [*given, str(tmp_path / "dream.mp4")])
+    wrong = CliRunner().invoke(app, [*given, str(tmp_path / "dream.webm")])
     assert wrong.exit_code and "allowed: names that end in .png" in str(wrong.exception)
+    for ending in (".gif", ".mp4"):  # CartPole is no image
+        refused = CliRunner().invoke(app, [*given, str(tmp_path / f"dream{ending}")])
+        assert refused.exit_code and "the policy sees no images" in str(refused.exception)
+        assert "allowed: names that end in .png, .svg, .pdf" in str(refused.exception)
     with PPOConfig().environment("CartPole-v1").build() as ppo:
         plain = ppo.export_policy_checkpoint(str(tmp_path / "plain"))
     assert draw_open_loop_of_best(plain, tmp_path / "none.png") is None

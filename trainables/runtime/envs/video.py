@@ -138,20 +138,10 @@ class VideoRecorder(gym.Wrapper):
         return _as_picture(frame)
 
     def _open(self, first: np.ndarray) -> None:
-        import imageio_ffmpeg
-
         self._path = self._video.path(self._episode)
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        height, width = first.shape[:2]
-        self._file = imageio_ffmpeg.write_frames(
-            str(_unfinished(self._path)),
-            (width, height),
-            fps=float(self.metadata.get("render_fps") or _DEFAULT_FPS),
-            macro_block_size=2,
-            ffmpeg_log_level="error",
-            output_params=["-preset", "veryfast", "-threads", "1"],
-        )
-        self._file.send(None)
+        fps = float(self.metadata.get("render_fps") or _DEFAULT_FPS)
+        self._file = open_mp4(_unfinished(self._path), first, fps)
         self._write(first)
 
     def _write(self, frame: np.ndarray) -> None:
@@ -176,6 +166,29 @@ class VideoRecorder(gym.Wrapper):
         """Take over `get_state`'s."""
         self._first_frame = None
         self._episode, self._begun = int(state["episode"]), bool(state["begun"])
+
+
+def open_mp4(path: Path, first: np.ndarray, fps: float) -> Generator[None, Any, None]:
+    """Begin an mp4 file: `send` takes a frame, `close` ends it.
+
+    Args:
+        path: The file.
+        first: A frame as all are, bytes `[height, width, 3]`; it is not written.
+        fps: Frames a second.
+    """
+    import imageio_ffmpeg
+
+    height, width = first.shape[:2]
+    file: Generator[None, Any, None] = imageio_ffmpeg.write_frames(
+        str(path),
+        (width, height),
+        fps=fps,
+        macro_block_size=2,
+        ffmpeg_log_level="error",
+        output_params=["-preset", "veryfast", "-threads", "1"],
+    )
+    file.send(None)
+    return file
 
 
 def _unfinished(path: Path) -> Path:

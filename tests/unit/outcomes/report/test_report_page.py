@@ -80,6 +80,37 @@ def test_links_lead_somewhere_and_ids_are_unique(tmp_path: Path, spec: str) -> N
     assert ("s-trial-t1" in targets) == bool(spec)
 
 
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def test_what_the_world_model_expects_is_on_the_page_itself(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path, trials(2))
+    (sweep / "open_loop.png").write_bytes(PIXEL)
+    page = page_of(sweep)
+    (source,) = [value for tag, name, value in page.attributes if (tag, name) == ("img", "src")]
+    kind, _, content = source.partition(",")
+    assert kind == "data:image/png;base64" and base64.b64decode(content) == PIXEL
+    assert [value for tag, name, value in page.attributes if (tag, name) == ("img", "alt")] != [""]
+    (policy,) = [v for _, n, v in page.attributes if n == "content" and "default-src" in v]
+    assert "img-src data:" in policy
+    assert "#s-open-loop" in [value for _, name, value in page.attributes if name == "href"]
+    for said in ("given the actions that were taken", "two-hot", "goes on"):
+        assert said in page.text
+
+
+@pytest.mark.parametrize("content", [None, b"", b"<svg onload='x'/>"])
+def test_no_picture_of_a_world_model_and_one_that_is_none(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    sweep = make_sweep(tmp_path, trials(2))
+    if content is not None:
+        (sweep / "open_loop.png").write_bytes(content)
+    page = page_of(sweep)
+    assert not page.tags["img"] and "s-open-loop" not in page.ids
+
+
 def test_text_of_users_is_escaped(tmp_path: Path) -> None:
     sweep = make_sweep(
         tmp_path,
