@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.plots.curves import dress, new_figure, save
+from analysis.plots.curves import dress, new_figure, save, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,6 +129,8 @@ def _draw_strip(axes: Axes, predicted: OpenLoop, name: str) -> None:
     rows = [np.concatenate(list(images), axis=1) for images in padded]
     axes.imshow(np.concatenate(rows), interpolation="none")
     axes.set_anchor("W")
+    if len(predicted.images) > 1:
+        axes.set_ylabel(shortened(name))
     axes.set_yticks([(height + gap) * row + height / 2 for row in range(3)], IMAGE_TITLES)
     places = [(width + gap) * place + width / 2 for place in range(len(chosen))]
     axes.set_xticks(places, [str(step) for step in chosen])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.plots.curves import new_figure
+from analysis.plots.curves import new_figure, shortened
 from analysis.plots.open_loop import DREAMED, IMAGE_TITLES, SEEN, shown_images
 
 if TYPE_CHECKING:
@@ -38,7 +38,11 @@ def open_loop_frames(predicted: OpenLoop) -> Iterator[np.ndarray]:
     for axes, title in zip(panels[0], IMAGE_TITLES, strict=True):
         axes.set_title(title, fontsize="medium")
     for axes in panels.flat:
-        axes.set_axis_off()
+        axes.set(xticks=[], yticks=[])
+        axes.spines[:].set_visible(False)
+    if len(names) > 1:
+        for axes, name in zip(panels[:, 0], names, strict=True):
+            axes.set_ylabel(shortened(name))
     heading = figure.suptitle(" ", fontsize="medium")
     canvas: Any = figure.canvas
     for step in range(len(predicted.rewards)):

@@ -37,12 +37,12 @@ _MAX_CAUSES = 20
 _MAX_ERROR_CHARACTERS = 6_000
 _OPEN_LOOP_ALT = "An episode of the best policy beside what its world model expects of it"
 _OPEN_LOOP = (
-    "An episode of the best policy. The world model sees as many of the first observations as the "
-    "picture's heading says; from then on it dreams: it is given the actions that were taken, and "
-    "nothing of what came of them. It is one dream of many. Curves that stay together, and images "
-    "that stay alike, are of a world that it has understood; that they part in time is no fault "
-    "where the world is random. `reward` is the mean of the rewards that it holds possible (the "
-    "two-hot distribution), `goes on` the chance that the episode does not end there."
+    "An episode of the best policy, and what its world model makes of it. The model sees as many "
+    "observations as the heading says; from then on it dreams, and is given only the actions that "
+    "were taken. `reward` is the mean of its two-hot distribution of rewards, `goes on` the chance "
+    "that the episode does not end there, times the discount. Images: what happened, what was "
+    "expected, how far these are apart. It is one dream of many: in a world with chance it may "
+    "part from what happened and be right."
 )
 
 

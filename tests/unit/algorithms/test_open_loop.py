@@ -21,6 +21,7 @@ from experiments.running.open_loop import (
     first_episode_of,
 )
 from trainables import DreamerV3Config, PPOConfig
+from trainables.core.data.layout import ObservationLayout
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.dreamerv3.open_loop import OpenLoop, open_loop
@@ -217,6 +218,22 @@ def test_films_that_cannot_be_written(
     with pytest.raises(ExperimentError, match=r"dream\.gif: cannot write the film"):
         filmed(painter, tmp_path / "dream.gif")
     assert [path.name for path in tmp_path.iterdir()] == ["dream.gif"]
+
+
+def test_several_images_have_names() -> None:
+    from analysis.plots.open_loop import draw_open_loop
+    from analysis.plots.open_loop_frames import open_loop_frames
+
+    space = gym.spaces.Dict({"camera": IMAGE, "map": gym.spaces.Box(0, 1, (9, 12, 1), np.float32)})
+    policy = dreamer_policy(space, ACTIONS[0])
+    _, done, rewards = episode(dreamer_policy(VECTOR, ACTIONS[0]))
+    layout = ObservationLayout(space)
+    obs = np.concatenate([layout.rows(space.sample(), batched=False) for _ in range(LENGTH)])
+    found = predicted(policy, obs, done, rewards)
+    figure = draw_open_loop(found)
+    names = [axes.get_ylabel() for axes in figure.axes]
+    assert names[:2] == list(found.images) and names[-2:] == ["reward", "goes on"]
+    assert len(list(open_loop_frames(found))) == LENGTH
 
 
 def test_the_command_and_the_sweep_draw_it(tmp_path: Path) -> None:

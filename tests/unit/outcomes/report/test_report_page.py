@@ -96,7 +96,7 @@ def test_what_the_world_model_expects_is_on_the_page_itself(tmp_path: Path) -> N
     (policy,) = [v for _, n, v in page.attributes if n == "content" and "default-src" in v]
     assert "img-src data:" in policy
     assert "#s-open-loop" in [value for _, name, value in page.attributes if name == "href"]
-    for said in ("given the actions that were taken", "two-hot", "goes on"):
+    for said in ("given only the actions that were taken", "two-hot", "goes on"):
         assert said in page.text
 
 
