@@ -47,11 +47,11 @@ def test_the_side_of_the_cue_pays(cue: int, turn: int) -> None:
     env = start(cue, length=3)
     for seen in (CORRIDOR, CORRIDOR, JUNCTION):
         obs, *rest = env.step(turn)
-        assert obs.tolist() == seen, "the cue is seen once"
+        assert obs.tolist() == seen, "who acts sees the cue once"
         assert rest[:3] == [0.0, False, False]
     obs, reward, terminated, truncated, _ = env.step(turn)
     assert (reward, terminated, truncated) == (float(turn == cue), True, False)
-    assert obs.tolist() == JUNCTION, "the end does not tell the cue either"
+    assert obs.tolist() == CUES[cue], "when it is too late"
 
 
 @pytest.mark.parametrize("cue", list(CUES))
