@@ -140,7 +140,7 @@ def show(name: str, runs: list[Result]) -> None:
 
 
 def draw(runs: list[Result], path: Path) -> None:
-    """The mean training return of each variant, in a band of its seeds, by steps and by seconds.
+    """Training returns of each variant: by steps their mean in a band, by seconds every seed's.
 
     A panel for each task and either; none by seconds of runs that were kept without them.
     """
@@ -160,7 +160,12 @@ def draw(runs: list[Result], path: Path) -> None:
     for axes, (task, over) in zip(grid, panels, strict=False):
         variants = [(variant, r) for (name, variant), r in groups.items() if name == task]
         for color, (variant, measured) in zip(COLORS, variants, strict=False):
-            curves.band(axes, [run[over] for run in measured], color, variant)
+            if over == "curve":
+                curves.band(axes, [run[over] for run in measured], color, variant)
+                continue
+            for number, run in enumerate(measured):  # which need not have a second in common
+                shown = variant if number == 0 else None
+                axes.plot(*zip(*run[over], strict=True), color=color, label=shown, linewidth=1)
         axes.set_title(task.partition("@")[0], fontsize="medium", loc="left")
         axes.spines[["top", "right"]].set_visible(False)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
