@@ -1,5 +1,7 @@
 """Shipped specs over several seeds, as they are and with settings changed: curves, greedy returns.
 
+Curves are kept by environment steps and by seconds of training, and both are drawn.
+
 Seeds and variants are interleaved in one process with one thread. Every run is kept as soon as it
 ends, and one that the record has already is not repeated, so that specs can be added to it::
 
@@ -28,6 +30,8 @@ from trainables.registry import get_algorithm
 from trainables.runtime.evaluation.play import evaluate_policy
 
 COLORS = ("#0072b2", "#d55e00")
+OVER = {"curve": "environment steps", "by_seconds": "seconds of training"}
+"""What is drawn of a run: its curves, and over what they run."""
 POINTS = 50
 """Points of a curve that are kept at most."""
 
@@ -70,8 +74,8 @@ def run(task: str, changes: Sequence[str], seed: int, episodes: int) -> Result:
     steps = int(given or spec.stop["num_env_steps_sampled_lifetime"])
     result = trained(spec.trainable, {**spec.config, "seed": seed}, steps, episodes)
     console.print(
-        f"{task}  {label(changes)}  seed {seed}  training {result['return']:.1f}  "
-        f"greedy {result['greedy']:.1f}  {result['seconds']:.0f} s"
+        f"{task}  {label(changes)}  seed {seed}  training {result['return']:.2f}  "
+        f"greedy {result['greedy']:.2f}  {result['seconds']:.0f} s"
     )
     return result
 
@@ -85,13 +89,15 @@ def trained(algorithm: str, config: dict[str, Any], steps: int, episodes: int = 
         steps: Environment steps to train for.
         episodes: Greedy ones, from a fixed seed.
     """
-    start, curve, deviations = time.perf_counter(), [], []
+    start, cpu_start = time.perf_counter(), time.process_time()
+    curve, by_seconds, deviations = [], [], []
     with get_algorithm(algorithm)(config=config) as algo:
         while (now := algo.num_env_steps_sampled) < steps:
             result = algo.train()
             value = float(result["episode_return_mean"])
             if np.isfinite(value):
                 curve.append((algo.num_env_steps_sampled, round(value, 2)))
+                by_seconds.append((round(time.perf_counter() - start, 1), round(value, 2)))
             if (std := result.get("learner/default_policy/advantage_std")) is not None:
                 deviations.append((now, float(f"{std:.4g}")))
         played = evaluate_policy(
@@ -106,7 +112,9 @@ def trained(algorithm: str, config: dict[str, Any], steps: int, episodes: int = 
         "return": curve[-1][1],
         "greedy": round(played.return_mean, 2),
         "seconds": round(time.perf_counter() - start, 1),
+        "cpu_seconds": round(time.process_time() - cpu_start, 1),
         "curve": _thinned(curve),
+        "by_seconds": _thinned(by_seconds),
         "advantage_std": _thinned(deviations),
     }
 
@@ -122,34 +130,48 @@ def show(name: str, runs: list[Result]) -> None:
         view.add_row(
             f"  {variant}",
             str(len(measured)),
-            f"{curves.mean_of(measured, 'whole'):.1f}",
-            f"{curves.mean_of(measured, 'return'):.1f}",
+            f"{curves.mean_of(measured, 'whole'):.2f}",
+            f"{curves.mean_of(measured, 'return'):.2f}",
             spread(measured, "return"),
-            f"{curves.mean_of(measured, 'greedy'):.1f}",
+            f"{curves.mean_of(measured, 'greedy'):.2f}",
             spread(measured, "greedy"),
         )
     console.print(view)
 
 
 def draw(runs: list[Result], path: Path) -> None:
-    """A panel for each task: the mean training return of each variant, in a band of its seeds."""
+    """Training returns of each variant: by steps their mean in a band, by seconds every seed's.
+
+    A panel for each task and either; none by seconds of runs that were kept without them.
+    """
     from matplotlib.figure import Figure
 
     groups = _groups(runs)
-    tasks = list(dict.fromkeys(task for task, _ in groups))
-    columns = min(3, len(tasks))
-    rows = math.ceil(len(tasks) / columns)
+    panels = [
+        (task, over)
+        for task in dict.fromkeys(run["task"] for run in runs)
+        for over in OVER
+        if all(over in run for run in runs if run["task"] == task)
+    ]
+    columns = min(3, len(panels)) if len(panels) % 2 else 2
+    rows = math.ceil(len(panels) / columns)
     made = Figure(figsize=(4.6 * columns, 3.4 * rows), layout="constrained")
-    for axes, task in zip(made.subplots(rows, columns, squeeze=False).flat, tasks, strict=False):
+    grid = made.subplots(rows, columns, squeeze=False).flat
+    for axes, (task, over) in zip(grid, panels, strict=False):
         variants = [(variant, r) for (name, variant), r in groups.items() if name == task]
         for color, (variant, measured) in zip(COLORS, variants, strict=False):
-            curves.band(axes, [run["curve"] for run in measured], color, variant)
+            if over == "curve":
+                curves.band(axes, [run[over] for run in measured], color, variant)
+                continue
+            for number, run in enumerate(measured):  # which need not have a second in common
+                shown = variant if number == 0 else None
+                axes.plot(*zip(*run[over], strict=True), color=color, label=shown, linewidth=1)
         axes.set_title(task.partition("@")[0], fontsize="medium", loc="left")
         axes.spines[["top", "right"]].set_visible(False)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         axes.locator_params(axis="x", nbins=5)
         axes.grid(alpha=0.25)
-        axes.set(xlabel="environment steps", ylabel="return, last 100 episodes")
+        axes.set(xlabel=OVER[over], ylabel="return, last 100 episodes")
         axes.legend(frameon=False, fontsize="small")
     made.savefig(path, dpi=110)
     console.print(f"figure: {path}", soft_wrap=True, highlight=False)
@@ -167,7 +189,7 @@ def _groups(runs: list[Result]) -> dict[tuple[str, str], list[Result]]:
     return groups
 
 
-def _thinned(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
+def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """At most `POINTS` of them, evenly; the last is kept."""
     if len(points) <= POINTS:
         return points

@@ -337,6 +337,8 @@ def test_tuned(
     for run in runs:
         steps, last = run["curve"][-1]
         assert steps >= 2000 and last == run["return"]
+        seconds, last = run["by_seconds"][-1]
+        assert 0 < seconds <= run["seconds"] and last == run["return"]
         assert run["advantage_std"][0][1] > 0
     assert (tmp_path / "floor.png").stat().st_size > 10_000
 

@@ -30,3 +30,16 @@ def test_masked_bandit() -> None:
 @pytest.mark.slow
 def test_nested_courier() -> None:
     assert np.mean(greedy_returns("ppo/nested_courier", 2, 40_000)) >= 17
+
+
+@pytest.mark.slow
+def test_an_lstm_remembers_the_cue_of_a_t_maze() -> None:
+    assert greedy_returns("ppo/tmaze", 2, 20_000).min() >= 0.95
+
+
+@pytest.mark.slow
+def test_a_feed_forward_network_guesses_there() -> None:
+    algo, result = train("ppo/tmaze", 0, 20_000, model={"fcnet_hiddens": [32]})
+    with algo:
+        assert 0.3 < result["episode_return_mean"] < 0.7
+        assert 0.3 < greedy_return(algo) < 0.7

@@ -4,6 +4,7 @@
   position and the pole's angle, does not say which way the pole falls.
 - `tunescape/MaskedBandit-v0`: which arms may be pulled changes with every step.
 - `tunescape/NestedCourier-v0`: observations and actions are Dict and Tuple spaces.
+- `tunescape/TMaze-v0`: what is seen once, at first, decides what pays at the end.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gymnasium.wrappers import TransformObservation
 STATELESS_CARTPOLE = "tunescape/StatelessCartPole-v0"
 MASKED_BANDIT = "tunescape/MaskedBandit-v0"
 NESTED_COURIER = "tunescape/NestedCourier-v0"
+TMAZE = "tunescape/TMaze-v0"
 
 _SEEN = slice(0, None, 2)  # of position, velocity, angle, angular velocity
 
@@ -181,6 +183,64 @@ class NestedCourier(gym.Env):
         self._lamps = np.array(state["lamps"], np.int8)
 
 
+class TMaze(gym.Env):
+    """Pass along a corridor, and at its end turn to the side that a cue showed at its beginning.
+
+    The T-maze of Bakker (2001), "Reinforcement learning with long short-term memory", without the
+    walking: every step leads on, so that all there is to learn is to remember. Who does not gets
+    one half on average, however they turn.
+
+    The observation is three numbers, 0 or 1: the cue says up, the cue says down, here is the
+    junction. The cue is in an episode's first observation, and the corridor is all zeros. Action 0
+    is up and 1 is down; it counts at the junction alone, where it ends the episode. The reward is 1
+    if that is the side of the cue, and 0 otherwise and at all other steps. The last observation,
+    after which nothing can be done, shows the cue again, whatever the turn was. Without it the cue
+    and the turn would tell something only together (it is their exclusive or that pays), which
+    takes a world model several times as long to find out.
+
+    Attributes:
+        length: Steps from the cue to the junction; an episode has one more.
+    """
+
+    up, down = range(2)
+
+    def __init__(self, length: int = 8) -> None:
+        if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
+            raise ValueError(
+                f"length = {length!r}: a T-maze's corridor takes a number of steps, at least 1"
+            )
+        self.length = int(length)
+        self.observation_space = spaces.Box(0, 1, (3,))
+        self.action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._cue, self._position = int(self.np_random.integers(2)), 0
+        return self._seen(self._cue), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        turns = self._position == self.length
+        if turns:
+            return self._seen(self._cue), float(action == self._cue), True, False, {}
+        self._position += 1
+        return self._seen(2 if self._position == self.length else None), 0.0, False, False, {}
+
+    @staticmethod
+    def _seen(number: int | None) -> np.ndarray:
+        obs = np.zeros(3, np.float32)
+        if number is not None:
+            obs[number] = 1
+        return obs
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what a checkpoint needs to go on with the episode."""
+        return {"cue": self._cue, "position": self._position}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on with an episode."""
+        self._cue, self._position = int(state["cue"]), int(state["position"])
+
+
 gym.register(
     STATELESS_CARTPOLE,
     entry_point=f"{__name__}:stateless_cartpole",
@@ -190,3 +250,4 @@ gym.register(
 )
 gym.register(MASKED_BANDIT, entry_point=f"{__name__}:{MaskedBandit.__name__}")
 gym.register(NESTED_COURIER, entry_point=f"{__name__}:{NestedCourier.__name__}")
+gym.register(TMAZE, entry_point=f"{__name__}:{TMaze.__name__}")
