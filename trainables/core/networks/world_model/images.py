@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate, silu
 
 from trainables.core.data.features import ImageSpec
-from trainables.core.networks.world_model.layers import Normed, initialize
+from trainables.core.networks.world_model.layers import Normed, initialize, scaled_to_one
 from trainables.core.networks.world_model.symlog import symexp, symlog
 
 _SMALLEST = 7  # pixels: as far as convolutions go
@@ -122,8 +122,7 @@ class ChannelNorm(nn.Module):
         self.scale = nn.Parameter(torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        mean_square = x.square().mean(1, keepdim=True)
-        return x * torch.rsqrt(mean_square + 1e-4) * self.scale.view(-1, 1, 1)
+        return scaled_to_one(x, self.scale.view(-1, 1, 1), 1)
 
 
 def squeezed(images: Tensor, image: ImageSpec) -> Tensor:
