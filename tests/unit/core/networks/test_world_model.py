@@ -22,6 +22,7 @@ from trainables.core.networks.world_model.encoder import TokenEncoder
 from trainables.core.networks.world_model.images import (
     ImageDecoder,
     ImageTokens,
+    enlarged,
     squeezed,
     stage_sizes,
     unsqueezed,
@@ -322,6 +323,20 @@ def test_what_is_dreamed_is_drawn_from_the_prior() -> None:
 
 
 # ---------------------------------------------------------------------- observations
+
+
+@pytest.mark.parametrize("size", [(6, 8), (9, 12), (5, 7)])
+def test_a_convolution_of_enlarged_images_by_enlarging_them(size: tuple[int, int]) -> None:
+    layer, x = torch.nn.Conv2d(2, 3, 5, padding=2), randn(2, 2, 3, 4).requires_grad_()
+    found, expected = enlarged(layer, x, size), layer(torch.nn.functional.interpolate(x, size=size))
+    torch.testing.assert_close(found, expected)
+    gradient = randn(2, 3, *size, seed=1)
+    for own, other in zip(
+        torch.autograd.grad(found, (x, *layer.parameters()), gradient),
+        torch.autograd.grad(expected, (x, *layer.parameters()), gradient),
+        strict=True,
+    ):
+        torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

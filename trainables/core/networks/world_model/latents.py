@@ -14,6 +14,7 @@ from torch.nn.functional import one_hot
 
 UNIMIX = 0.01
 """Share of the uniform distribution: no class is impossible, so that divergences stay finite."""
+_FEW_CLASSES = 16
 
 
 class Drawn(NamedTuple):
@@ -59,7 +60,15 @@ def unimix(logits: Tensor, share: float = UNIMIX) -> Tensor:
 
 def mixed(logits: Tensor, share: float = UNIMIX) -> Tensor:
     """Return the probabilities that `unimix` has the logarithms of."""
-    return (1 - share) * logits.softmax(-1) + share / logits.shape[-1]
+    return (1 - share) * _softmax(logits) + share / logits.shape[-1]
+
+
+def _softmax(logits: Tensor) -> Tensor:
+    # Along the last axis a CPU takes one variable after the other, along another one many at once:
+    # of few classes that is faster by far.
+    if logits.shape[-1] < _FEW_CLASSES:
+        return logits.transpose(-1, -2).softmax(-2).transpose(-1, -2)
+    return logits.softmax(-1)
 
 
 def draw(log_probs: Tensor, noise: Tensor | None) -> Tensor:
