@@ -14,8 +14,8 @@ from trainables.core.networks.world_model.symlog import symexp, symlog
 
 _SMALLEST = 7  # pixels: as far as convolutions go
 _KERNEL = 5
-# Of an even and of an odd row of a doubled image: which of five weights fall on the small image's row
-# above, on its own, and on the one below.
+# Of an even and of an odd row of a doubled image: which of five weights fall on the small image's
+# row above, on its own, and on the one below.
 _SHARES = (
     ((1, 1, 0, 0, 0), (0, 0, 1, 1, 0), (0, 0, 0, 0, 1)),
     ((1, 0, 0, 0, 0), (0, 1, 1, 0, 0), (0, 0, 0, 1, 1)),

@@ -66,7 +66,7 @@ def mixed(logits: Tensor, share: float = UNIMIX) -> Tensor:
 def _softmax(logits: Tensor) -> Tensor:
     # Along the last axis a CPU takes one variable after the other, along another one many at once:
     # of few classes that is faster by far.
-    if logits.shape[-1] < _FEW_CLASSES:
+    if logits.dim() > 1 and logits.shape[-1] < _FEW_CLASSES:
         return logits.transpose(-1, -2).softmax(-2).transpose(-1, -2)
     return logits.softmax(-1)
 
