@@ -49,6 +49,7 @@ def main() -> None:
     algo: Any = config.build()
     while not algo.train()["num_updates_lifetime"]:
         pass
+    args.warmup = max(0, args.warmup - (not args.bare))  # what filled the buffer has updated, too
     module = algo.get_policy().module
     count = sum(parameter.numel() for parameter in module.parameters())
     dreamer.run(args, count, bare(algo, module) if args.bare else algo.train)
