@@ -64,6 +64,12 @@ SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
         "rllib": ("peer_rllib_agents.py", "cartpole_dict", "speed"),
     },
     "agents": {"ours": ("ours_agents.py",), "rllib": ("peer_rllib_agents.py",)},
+    "dreamerv3": {
+        "ours": ("ours_dreamer.py",),
+        "equal_work": ("ours_dreamer.py", "--depth", "13"),
+        "bare": ("ours_dreamer.py", "--bare"),
+        "rllib": ("peer_rllib_dreamer.py",),
+    },
     "ppo_actors": {
         "ours": ("ours_actors.py", "ppo"),
         "evaluating": ("ours_actors.py", "ppo"),
@@ -82,6 +88,7 @@ LABELS = {
     "compiled": "Tunescape, compiled",
     "evaluating": "Tunescape, evaluating",
     "native": "Tunescape, native",
+    "equal_work": "Tunescape, equal work",
     "bare": "bare loop",
     "sb3": "Stable-Baselines3",
     "d3rlpy": "d3rlpy",

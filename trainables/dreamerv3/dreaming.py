@@ -10,6 +10,7 @@ from torch import Tensor
 from trainables.core.distributions.base import Distribution
 from trainables.core.learning.returns import lambda_return
 from trainables.core.networks.world_model.dreamer import Dreamer
+from trainables.core.networks.world_model.latents import Drawn, stacked
 from trainables.core.networks.world_model.rssm import Latent
 
 
@@ -17,14 +18,14 @@ class Dream(NamedTuple):
     """What was dreamed from N states over H steps, without gradients.
 
     Attributes:
-        states: The model's features, `[H+1, N, F]`; the first are those that it began in.
+        states: The model's features, `[H+1, N, …]`; the first are those that it began in.
         actions: `[H, N, …]`.
         masks: Which actions were allowed, `[H, N, num_mask]`; None: all.
         rewards: Of each action, `[H, N]`.
         discounts: gamma times the probability that no terminal state was reached, `[H, N]`.
     """
 
-    states: Tensor
+    states: Drawn
     actions: Tensor
     masks: Tensor | None
     rewards: Tensor
@@ -48,19 +49,20 @@ def dream(
         distribution: Of the actions.
         generator: Random stream, on the module's device.
     """
-    latent, states = Latent(*(part.detach() for part in start)), []
-    shape = (horizon, *latent.z.shape[:-1])
-    noise = torch.rand(shape, generator=generator, device=latent.h.device)
+    states = [Drawn(start.h.detach(), start.z.argmax(-1), start.z.shape[-1])]
+    shape = (horizon, *start.z.shape[:-1])
+    noise = torch.rand(shape, generator=generator, device=start.h.device)
     actions: list[Tensor] = []
     masks: list[Tensor | None] = []
     for t in range(horizon):
-        states.append(latent.features)
         masks.append(module.decoder.mask(states[-1]))
         actions.append(distribution.sample(module.actor(states[-1], masks[-1]), generator))
-        latent = module.rssm.dream(latent, distribution.encode(actions[-1]), noise[t])
-    path = torch.stack([*states, latent.features])
-    rewards = module.reward.mean(module.reward(path[1:]))
-    discounts = module.continuation(path[1:]).squeeze(-1).sigmoid()
+        done = distribution.encode(actions[-1])
+        states.append(module.rssm.dream_on(states[-1], done, noise[t]))
+    path = stacked(states)
+    arrived = path.rows(slice(1, None))
+    rewards = module.reward.mean(module.reward(arrived))
+    discounts = module.continuation(arrived).squeeze(-1).sigmoid()
     allowed = None if masks[0] is None else torch.stack([m for m in masks if m is not None])
     return Dream(path, torch.stack(actions), allowed, rewards, discounts)
 

@@ -25,7 +25,7 @@ from trainables.core.learning.learner import Metrics
 from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.learning.returns import lambda_return
 from trainables.core.networks.world_model.dreamer import Dreamer
-from trainables.core.networks.world_model.latents import entropy, kl
+from trainables.core.networks.world_model.latents import Drawn, entropy, kl
 from trainables.core.networks.world_model.rssm import Latent, Observed
 from trainables.core.networks.world_model.two_hot import TwoHotHead
 from trainables.dreamerv3.dreaming import Dream, dream, dream_returns, dream_weights
@@ -120,13 +120,14 @@ def dreamer_losses(
     advantages = (returns - values[:-1]) / return_scale(module.return_range)
     weights = dream_weights(begins, dreamed.discounts)
 
-    inputs = module.actor(dreamed.states[:-1], dreamed.masks)
+    acted_in = dreamed.states.rows(slice(-1))
+    inputs = module.actor(acted_in, dreamed.masks)
     logp, entropies = distribution.logp_and_entropy(inputs, dreamed.actions)
     losses["policy"] = policy_losses(
         logp, entropies, advantages, weights, coefficients.entropy_scale
     ).mean()
     of_dream = critic_losses(
-        module.critic, logits[:-1], returns, slow_critic, dreamed.states[:-1], coefficients
+        module.critic, logits[:-1], returns, slow_critic, acted_in, coefficients
     )
     losses["critic"] = (weights * of_dream).mean()
     losses["replay_critic"] = replay_critic_loss(
@@ -222,7 +223,7 @@ def critic_losses(
     logits: Tensor,
     targets: Tensor,
     slow_critic: TwoHotHead,
-    states: Tensor,
+    states: Tensor | Drawn,
     coefficients: Coefficients,
 ) -> Tensor:
     """Return the critic's cross-entropies with returns, and with what its slow copy says, `[...]`.
@@ -232,7 +233,7 @@ def critic_losses(
         logits: What it says of the states, `[..., 255]`.
         targets: Returns, `[...]`.
         slow_critic: The copy.
-        states: The model's features, `[..., F]`.
+        states: The model's features, `[..., …]`.
         coefficients: The numbers in the losses.
     """
     with torch.no_grad():

@@ -22,12 +22,28 @@ from trainables.core.networks.world_model.encoder import TokenEncoder
 from trainables.core.networks.world_model.images import (
     ImageDecoder,
     ImageTokens,
+    enlarged,
     squeezed,
     stage_sizes,
     unsqueezed,
 )
-from trainables.core.networks.world_model.latents import draw, entropy, kl, packed, unimix, unpacked
-from trainables.core.networks.world_model.layers import BlockLinear, RMSNorm, linear_layer
+from trainables.core.networks.world_model.latents import (
+    Drawn,
+    draw,
+    entropy,
+    kl,
+    packed,
+    unimix,
+    unpacked,
+)
+from trainables.core.networks.world_model.layers import (
+    BlockLinear,
+    Normed,
+    RMSNorm,
+    linear_layer,
+    linear_of_drawn,
+    scaled_to_one,
+)
 from trainables.core.networks.world_model.rssm import RSSM, Latent
 from trainables.core.networks.world_model.sizes import ModelSize
 from trainables.core.networks.world_model.symlog import symexp, symlog
@@ -119,6 +135,42 @@ def test_rms_norm() -> None:
     for row, found in zip(x.tolist(), norm(x).tolist(), strict=True):
         root = math.sqrt(sum(v * v for v in row) / 4 + 1e-4)
         assert found == pytest.approx([(i + 1) * v / root for i, v in enumerate(row)], rel=1e-5)
+
+
+@pytest.mark.parametrize("dim", [1, -1])
+def test_the_gradient_of_a_norm_is_that_of_its_formula(dim: int) -> None:
+    shape = [3, 5, 4]
+    x, gradient = randn(*shape).requires_grad_(), randn(*shape, seed=1)
+    scale = randn(shape[dim], seed=2).view(-1, *[1] * (len(shape) - 1 - dim % 3)).requires_grad_()
+    found = scaled_to_one(x, scale, dim)
+    expected = x / torch.sqrt(x.square().mean(dim, keepdim=True) + 1e-4) * scale
+    torch.testing.assert_close(found, expected)
+    for own, other in zip(
+        torch.autograd.grad(found, (x, scale), gradient),
+        torch.autograd.grad(expected, (x, scale), gradient),
+        strict=True,
+    ):
+        torch.testing.assert_close(own, other)
+
+
+@pytest.mark.parametrize("num_rows", [5, 1500])
+@pytest.mark.parametrize("deter", [0, 6])
+def test_a_layer_adds_up_the_columns_of_drawn_classes(num_rows: int, deter: int) -> None:
+    layer = linear_layer(deter + 3 * 4, 7, 1.0, stream())
+    layer.bias.data = randn(7, seed=1)
+    h = randn(2, num_rows, deter, seed=2) if deter else None
+    drawn = Drawn(h, torch.randint(4, (2, num_rows, 3), generator=stream()), 4)
+    found, expected = linear_of_drawn(layer, drawn), layer(drawn.features)
+    torch.testing.assert_close(found, expected)
+    gradient = randn(2, num_rows, 7, seed=3)
+    for own, other in zip(
+        torch.autograd.grad(found, (layer.weight, layer.bias), gradient),
+        torch.autograd.grad(expected, (layer.weight, layer.bias), gradient),
+        strict=True,
+    ):
+        torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-4)
+    normed = Normed(deter + 3 * 4, 7, stream())
+    torch.testing.assert_close(normed(drawn), normed(drawn.features))
 
 
 def test_block_linear_is_a_block_diagonal_matrix() -> None:
@@ -264,9 +316,27 @@ def test_what_is_dreamed_is_drawn_from_the_prior() -> None:
     h = rssm.advance(before, rssm.act_inputs(actions))
     torch.testing.assert_close(dreamed.h, h)
     torch.testing.assert_close(dreamed.z, draw(rssm.prior_of(h), noise))
+    drawn = Drawn(before.h, before.z.argmax(-1), before.z.shape[-1])
+    by_classes = rssm.dream_on(drawn, actions, noise)
+    torch.testing.assert_close(by_classes.h, dreamed.h)
+    torch.testing.assert_close(by_classes.z, dreamed.z)
 
 
 # ---------------------------------------------------------------------- observations
+
+
+@pytest.mark.parametrize("size", [(6, 8), (9, 12), (5, 7)])
+def test_a_convolution_of_enlarged_images_by_enlarging_them(size: tuple[int, int]) -> None:
+    layer, x = torch.nn.Conv2d(2, 3, 5, padding=2), randn(2, 2, 3, 4).requires_grad_()
+    found, expected = enlarged(layer, x, size), layer(torch.nn.functional.interpolate(x, size=size))
+    torch.testing.assert_close(found, expected)
+    gradient = randn(2, 3, *size, seed=1)
+    for own, other in zip(
+        torch.autograd.grad(found, (x, *layer.parameters()), gradient),
+        torch.autograd.grad(expected, (x, *layer.parameters()), gradient),
+        strict=True,
+    ):
+        torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

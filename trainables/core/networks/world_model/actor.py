@@ -9,7 +9,7 @@ from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.categorical import Categorical, MultiBernoulli, MultiCategorical
 from trainables.core.distributions.gaussian import DiagGaussian
 from trainables.core.distributions.joint import Joint
-from trainables.core.networks.world_model.latents import UNIMIX, unimix
+from trainables.core.networks.world_model.latents import UNIMIX, Drawn, unimix
 from trainables.core.networks.world_model.layers import mlp
 from trainables.core.networks.world_model.sizes import ModelSize
 
@@ -38,7 +38,7 @@ class ActorHead(nn.Module):
         hiddens = [size.units] * size.layers
         self.layers = mlp(num_inputs, hiddens, distribution.num_inputs, 0.01, generator)
 
-    def forward(self, states: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, states: Tensor | Drawn, mask: Tensor | None = None) -> Tensor:
         """Return the inputs of the distribution, `[..., num_inputs]`.
 
         Args:

@@ -15,6 +15,7 @@ from trainables.core.data.features import (
     vector_of,
 )
 from trainables.core.networks.world_model.images import ImageDecoder, squeezed, unsqueezed
+from trainables.core.networks.world_model.latents import Drawn
 from trainables.core.networks.world_model.layers import mlp
 from trainables.core.networks.world_model.sizes import ModelSize
 from trainables.core.networks.world_model.symlog import symexp, symlog
@@ -76,7 +77,7 @@ class Decoder(nn.Module):
             total = total + errors.square().sum((-3, -2, -1))
         return total
 
-    def mask(self, states: Tensor) -> Tensor | None:
+    def mask(self, states: Tensor | Drawn) -> Tensor | None:
         """Return which actions are probably allowed, `[..., num_mask]`; None: there is no mask."""
         if not self._num_mask:
             return None

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-from trainables.core.networks.world_model.latents import draw, unimix
+from trainables.core.networks.world_model.latents import Drawn, draw, draw_classes, mixed, unimix
 from trainables.core.networks.world_model.layers import (
     BlockLinear,
     Normed,
@@ -113,19 +113,20 @@ class RSSM(nn.Module):
             before: The state that was acted in, `[B, …]`.
             action_inputs: What `act_inputs` made of the actions, `[B, hidden]`.
         """
-        new = torch.cat(
-            [self.from_h(before.h), self.from_z(before.z.flatten(-2)), action_inputs], -1
-        )
-        mixed = silu(self.mix_norm(self.mix_inputs(new) + self.mix_h(before.h)))
+        return self._advance(before.h, self.from_z(before.z.flatten(-2)), action_inputs)
+
+    def _advance(self, h: Tensor, z_inputs: Tensor, action_inputs: Tensor) -> Tensor:
+        new = torch.cat([self.from_h(h), z_inputs, action_inputs], -1)
+        mixed = silu(self.mix_norm(self.mix_inputs(new) + self.mix_h(h)))
         blocks = self.gates(mixed).unflatten(-1, (self.size.blocks, 3, -1))
         reset, candidate, update = (gate.flatten(-2) for gate in blocks.unbind(-2))
         candidate = torch.tanh(torch.sigmoid(reset) * candidate)
         # By the -1 the state changes slowly at first.
-        return torch.lerp(before.h, candidate, torch.sigmoid(update - 1))
+        return torch.lerp(h, candidate, torch.sigmoid(update - 1))
 
     def prior_of(self, h: Tensor) -> Tensor:
         """Return log-probabilities of z before anything is seen, `[..., S, K]`."""
-        return self._log_probs(self.prior(h))
+        return unimix(self._logits(self.prior(h)))
 
     def posterior_of(self, h: Tensor, seen: Tensor) -> Tensor:
         """Return log-probabilities of z, `[..., S, K]`.
@@ -134,10 +135,10 @@ class RSSM(nn.Module):
             h: `[..., deter]`.
             seen: `see_tokens` of what was seen, `[..., hidden]`.
         """
-        return self._log_probs(self.posterior(silu(self.see_norm(self.see_h(h) + seen))))
+        return unimix(self._logits(self.posterior(silu(self.see_norm(self.see_h(h) + seen)))))
 
-    def _log_probs(self, outputs: Tensor) -> Tensor:
-        return unimix(outputs.unflatten(-1, (self.size.stoch, self.size.classes)))
+    def _logits(self, outputs: Tensor) -> Tensor:
+        return outputs.unflatten(-1, (self.size.stoch, self.size.classes))
 
     def observe(
         self,
@@ -192,3 +193,18 @@ class RSSM(nn.Module):
         """
         h = self.advance(before, self.act_inputs(actions))
         return Latent(h, draw(self.prior_of(h), noise))
+
+    @torch.no_grad()
+    def dream_on(self, before: Drawn, actions: Tensor, noise: Tensor) -> Drawn:
+        """Do as `dream` without gradients: of z only its classes are drawn.
+
+        Args:
+            before: The state that was acted in, `[B, …]`.
+            actions: Encoded, `[B, A]`.
+            noise: Uniform in [0, 1), `[B, S]`.
+        """
+        assert before.h is not None
+        of_z = self.from_z(before._replace(h=None))
+        h = self._advance(before.h, of_z, self.act_inputs(actions))
+        probs = mixed(self._logits(self.prior(h)))
+        return before._replace(h=h, classes=draw_classes(probs, noise))

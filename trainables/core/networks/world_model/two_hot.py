@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax
 
+from trainables.core.networks.world_model.latents import Drawn
 from trainables.core.networks.world_model.layers import mlp
 from trainables.core.networks.world_model.symlog import symexp
 
@@ -36,7 +37,7 @@ class TwoHotHead(nn.Module):
         self.layers = mlp(num_inputs, hiddens, NUM_BINS, scale=0.0, generator=generator)
         self.register_buffer("bins", two_hot_bins(), persistent=False)
 
-    def forward(self, features: Tensor) -> Tensor:
+    def forward(self, features: Tensor | Drawn) -> Tensor:
         """Return logits `[..., 255]` of features `[..., num_inputs]`."""
         logits: Tensor = self.layers(features)
         return logits
