@@ -172,12 +172,18 @@ def on_two_cores(config: dict[str, Any]) -> dict[str, Any]:
         return small | {"evaluation_duration": 2}
     if str(config["env"]).startswith("ALE/"):  # a game takes minutes
         small["env_config"] = {**config["env_config"], "max_num_frames_per_episode": 400}
-        small |= {"num_epochs": 1, "train_batch_size_per_learner": 512}
+        if "model_size" not in config:
+            small |= {"num_epochs": 1, "train_batch_size_per_learner": 512}
     if not config.get("num_gpus_per_learner"):
         return small
     small |= {"num_gpus_per_learner": 0, "num_learners": 0, "num_env_runners": 0}
     small |= {"num_envs_per_env_runner": 2}
-    if "replay_buffer_config" in config:
+    if "model_size" in config:
+        small |= {"model_size": "nano", "batch_size_B": 2, "batch_length_T": 16, "horizon_H": 3}
+        small |= {"training_ratio": 1, "num_steps_sampled_before_learning_starts": 64}
+        small |= {"min_sample_timesteps_per_iteration": 128}
+        small["replay_buffer_config"] = {**config["replay_buffer_config"], "capacity": 1000}
+    elif "replay_buffer_config" in config:
         small["replay_buffer_config"] = {**config["replay_buffer_config"], "capacity": 1000}
         small |= {"num_steps_sampled_before_learning_starts": 64, "training_intensity": 1}
         small |= {"min_sample_timesteps_per_iteration": 128, "train_batch_size_per_learner": 32}

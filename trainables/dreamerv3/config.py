@@ -115,6 +115,12 @@ class DreamerV3Config(OffPolicyConfig):
         "XS on, fewer for the smaller ones",
         ge=0,
     )
+    use_float16: bool = setting(
+        False,
+        "training",
+        "take the products of an update, of matrices and of convolutions, in bfloat16; parameters, "
+        "optimiser, norms and losses stay float32, and so does acting",
+    )
     # What differs from the base class by default.
     gamma: float = setting(0.997, "training", "discount factor, gamma", ge=0, le=1)
     lr: float | list[Any] | None = setting(  # type: ignore[assignment]
@@ -149,6 +155,17 @@ class DreamerV3Config(OffPolicyConfig):
     num_envs_per_env_runner: int = setting(
         1, "env_runners", "environment slots that an env runner steps together", ge=1
     )
+    frame_stack: int | None = setting(
+        None,
+        "environment",
+        "how many of the last observations are seen as one, k: 1, of Atari games, too, as the "
+        "world model remembers those before; None: 1",
+        ge=1,
+        le=1024,
+        fixed="it is what the networks are built of",
+        harmless=(1, 64),
+        risk=MEMORY,
+    )
 
     @classmethod
     def why_fixed(cls, path: Sequence[str]) -> str | None:
@@ -172,6 +189,10 @@ class DreamerV3Config(OffPolicyConfig):
         }
 
     @property
+    def _num_frames(self) -> int:
+        return 1 if self.frame_stack is None else self.frame_stack
+
+    @property
     def replay_ratio(self) -> float | None:
         return self.training_ratio
 
@@ -192,6 +213,11 @@ class DreamerV3Config(OffPolicyConfig):
         return own if self.warmup_updates is None else self.warmup_updates
 
     def _validate_memory(self) -> None:
+        if self._num_frames > 1:
+            raise ConfigError(
+                f"frame_stack = {self.frame_stack} is not possible with DreamerV3: its world model "
+                "remembers the frames before; allowed: 1 or None"
+            )
         replay = self.resolve().replay
         if replay.prioritized:
             raise ConfigError(

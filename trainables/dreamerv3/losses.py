@@ -12,7 +12,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -68,6 +70,7 @@ def dreamer_loss(
     coefficients: Coefficients,
     generator: torch.Generator,
     ranks: Ranks = ALONE,
+    products: torch.dtype | None = None,
 ) -> tuple[Tensor, Metrics]:
     """Return the sum of all losses: one backward pass and one optimiser step do for all.
 
@@ -80,9 +83,11 @@ def dreamer_loss(
         coefficients: The numbers in the losses.
         generator: Random stream, on the module's device.
         ranks: The learners that compute each gradient together.
+        products: What products of matrices, and convolutions, are taken in; None: float32. All
+            else is float32.
     """
     losses, metrics = dreamer_losses(
-        module, batch, slow_critic, distribution, coefficients, generator, ranks
+        module, batch, slow_critic, distribution, coefficients, generator, ranks, products
     )
     weights = {
         "dynamics": coefficients.dynamics,
@@ -102,40 +107,61 @@ def dreamer_losses(
     coefficients: Coefficients,
     generator: torch.Generator,
     ranks: Ranks = ALONE,
+    products: torch.dtype | None = None,
 ) -> tuple[dict[str, Tensor], Metrics]:
     """Return each loss by name, unweighted, and what else is reported; see `dreamer_loss`."""
-    observed = observe(module, batch, generator)
-    of_rows = world_model_losses(module, batch, observed, coefficients)
+    reduced = partial(reduced_products, batch["rewards"].device, products)
+    with reduced():
+        observed = observe(module, batch, generator)
+        of_rows = world_model_losses(module, batch, observed, coefficients)
     # A row of a seam, or of an environment that failed, holds an observation of no episode.
     seen = (batch["valid"] | batch["is_last"]).to(torch.float32)
     losses = {name: masked_mean(values, seen) for name, values in of_rows.items()}
 
     start = Latent(*(part.detach().flatten(0, 1) for part in observed.latents))
     begins = (seen * batch["continues"]).flatten()
-    dreamed = dream(module, start, coefficients.horizon, distribution, generator)
-    logits = module.critic(dreamed.states)
+    with reduced():
+        dreamed = dream(module, start, coefficients.horizon, distribution, generator)
+    with reduced():
+        logits = module.critic(dreamed.states)
+        acted_in = dreamed.states.rows(slice(-1))
+        inputs = module.actor(acted_in, dreamed.masks)
     values = module.critic.mean(logits.detach())
     returns = dream_returns(dreamed, values, coefficients.lambda_)
     update_return_range(module.return_range, returns, coefficients.range_decay, ranks)
     advantages = (returns - values[:-1]) / return_scale(module.return_range)
     weights = dream_weights(begins, dreamed.discounts)
 
-    acted_in = dreamed.states.rows(slice(-1))
-    inputs = module.actor(acted_in, dreamed.masks)
     logp, entropies = distribution.logp_and_entropy(inputs, dreamed.actions)
     losses["policy"] = policy_losses(
         logp, entropies, advantages, weights, coefficients.entropy_scale
     ).mean()
-    of_dream = critic_losses(
-        module.critic, logits[:-1], returns, slow_critic, acted_in, coefficients
-    )
-    losses["critic"] = (weights * of_dream).mean()
-    losses["replay_critic"] = replay_critic_loss(
-        module, batch, observed, returns[0].view_as(seen), slow_critic, coefficients
-    )
+    with reduced():
+        of_dream = critic_losses(
+            module.critic, logits[:-1], returns, slow_critic, acted_in, coefficients
+        )
+        losses["critic"] = (weights * of_dream).mean()
+        losses["replay_critic"] = replay_critic_loss(
+            module, batch, observed, returns[0].view_as(seen), slow_critic, coefficients
+        )
     after = module.stored(observed.latents)
     batch |= {f"after/{name}": part for name, part in after.items()}
     return losses, _metrics(observed, seen, dreamed, returns, values, entropies, module)
+
+
+def reduced_products(
+    device: torch.device, dtype: torch.dtype | None
+) -> AbstractContextManager[Any]:
+    """Return a context in which products of matrices, and convolutions, are taken in a dtype.
+
+    Each parameter is rounded once in it, with a gradient only if that is where it is used first: a
+    dream, which has none, has a context of its own.
+
+    Args:
+        device: Where they are taken.
+        dtype: None: as their factors are.
+    """
+    return nullcontext() if dtype is None else torch.autocast(device.type, dtype)
 
 
 def observe(module: Dreamer, batch: Batch, generator: torch.Generator) -> Observed:

@@ -54,6 +54,7 @@ def dreamer_update(
         coefficients=coefficients_of(config),
         generator=generator,
         ranks=ranks,
+        products=torch.bfloat16 if config.use_float16 else None,
     )
     share = None if ranks.size == 1 else 1 / ranks.size  # each has as many sequences
     steps: list[Metrics] = []

@@ -57,10 +57,13 @@ def test_tune_knows_its_name() -> None:
         get_algorithm("dreamer_v3")
 
 
-@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
-def test_a_resumed_run_is_the_same_to_the_bit(env: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("env", "use_float16"), [("CartPole-v1", False), ("Pendulum-v1", False), ("Pendulum-v1", True)]
+)
+def test_a_resumed_run_is_the_same_to_the_bit(env: str, use_float16: bool, tmp_path: Path) -> None:
     """Networks, slow critic, moments, buffer, its line and its latents, and all streams."""
     settings = TINY | {"env": env, "replay_buffer_config": {"capacity": 300}}
+    settings |= {"use_float16": use_float16}
     with DreamerV3(settings) as algo:
         algo.train()
         saved = algo.save(str(tmp_path))
@@ -73,6 +76,21 @@ def test_a_resumed_run_is_the_same_to_the_bit(env: str, tmp_path: Path) -> None:
             again.train()
         assert same(weights_of(again), expected)
         assert torch.equal(again.learners[MODULE].targets["critic"].get_state(), target)
+
+
+def test_parameters_and_moments_stay_float32() -> None:
+    """With products in bfloat16 an iteration trains, and not as without."""
+    weights = []
+    for use_float16 in (False, True):
+        with DreamerV3(TINY | {"use_float16": use_float16}) as algo:
+            result = algo.train()
+            weights.append(weights_of(algo))
+            learner: Any = algo.learners[MODULE]  # type: ignore[index]
+            moments = [v for state in learner.optimizer.state.values() for v in state.values()]
+        assert all(g.vector.dtype == torch.float32 for g in learner.groups.values())
+        assert all(m.dtype == torch.float32 for m in moments if torch.is_tensor(m) and m.dim())
+        assert np.isfinite([v for n, v in result.items() if n.endswith("_loss")]).all()
+    assert not same(*weights)
 
 
 def test_the_ratio_is_kept_exactly() -> None:

@@ -304,3 +304,29 @@ def test_rows_of_no_episode_count_nothing() -> None:
     for name in ("decoder", "reward", "continuation", "dynamics", "representation"):
         assert torch.equal(losses[0][name], losses[1][name]), name
     assert np.isfinite([v.item() for v in losses[0].values()]).all()
+
+
+# ---------------------------------------------------------------------- bfloat16
+
+
+def test_products_in_bfloat16_change_losses_and_gradients_by_a_little() -> None:
+    """Losses, and the gradient of every parameter, are float32."""
+    losses, gradients = [], []
+    for products in (None, torch.bfloat16):
+        module, batch = make_module(), make_batch(20, 16)
+        found, metrics = dreamer_losses(
+            module, batch, make_module().critic, ACTIONS, COEFFICIENTS, stream(), products=products
+        )
+        torch.stack(list(found.values())).sum().backward()
+        for name, value in {**found, **metrics, "after/h": batch["after/h"]}.items():
+            assert value.dtype == torch.float32, name
+        losses.append({name: value.item() for name, value in found.items()})
+        gradients.append({name: p.grad for name, p in module.named_parameters()})
+    assert losses[0] != losses[1]
+    for name, loss in losses[0].items():
+        assert losses[1][name] == pytest.approx(loss, rel=0.03), name
+    for name, exact in gradients[0].items():
+        rounded = gradients[1][name]
+        assert exact is not None and rounded is not None and rounded.dtype == torch.float32, name
+        cosine = torch.cosine_similarity(exact.flatten(), rounded.flatten(), dim=0)
+        assert cosine > 0.9, name

@@ -17,6 +17,7 @@ import pytest
 
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.games import known as known_envs
+from trainables.runtime.envs.games.dm_control import ControlTask, RepeatedAction
 from trainables.runtime.envs.games.known import Package, is_of_known_package, known_creator
 from trainables.runtime.envs.make import make_vector_env
 
@@ -27,6 +28,21 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(known_envs.PACKAGES, "Nowhere/", Package("no_such_library.envs", "atari"))
     with pytest.raises(ConfigError, match=r"no_such_library.*pip install 'tunescape\[atari\]'"):
         make_vector_env("Nowhere/Game-v1")
+
+
+def test_what_a_package_needs_beside_itself_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "half_here.py").write_text("import no_such_suite.tasks\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    half = Package("half_here", "toys", needs=("no_such_suite",))
+    monkeypatch.setitem(known_envs.PACKAGES, "Half/", half)
+    with pytest.raises(ConfigError, match=r"library no_such_suite.*tunescape\[toys\]"):
+        make_vector_env("Half/Game-v1")
+    broken = Package("half_here", "toys")
+    monkeypatch.setitem(known_envs.PACKAGES, "Half/", broken)
+    with pytest.raises(ConfigError, match=r"cannot be made .* No module named 'no_such_suite'"):
+        make_vector_env("Half/Game-v1")
 
 
 def test_a_package_is_imported_and_trusted_by_its_line_alone(
@@ -77,7 +93,11 @@ def test_other_ids_are_left_alone(env_id: str) -> None:
 
 @pytest.mark.parametrize(
     ("env_id", "library"),
-    [("MinAtar/Breakout-v1", "minatar"), ("MiniGrid-Empty-5x5-v0", "minigrid")],
+    [
+        ("MinAtar/Breakout-v1", "minatar"),
+        ("MiniGrid-Empty-5x5-v0", "minigrid"),
+        ("dm_control/walker-walk-v0", "dm_control"),
+    ],
 )
 def test_slots_are_repeatable_by_seed(env_id: str, library: str) -> None:
     if importlib.util.find_spec(library) is None:
@@ -98,6 +118,37 @@ def test_slots_are_repeatable_by_seed(env_id: str, library: str) -> None:
     np.testing.assert_equal(rewards, rewards_again)
     for one, other in zip(obs, again, strict=True):
         np.testing.assert_equal(one, other)
+
+
+def test_an_action_lasts_several_steps() -> None:
+    """Rewards are added up; no step is taken after the end."""
+    env = RepeatedAction(gym.make("CartPole-v1", max_episode_steps=5), 2)
+    env.reset(seed=0)
+    rewards: list[float] = []
+    ended = False
+    while not ended:
+        _, reward, terminated, truncated, _ = env.step(0 if len(rewards) % 2 else 1)
+        rewards.append(float(reward))
+        ended = terminated or truncated
+    assert rewards == [2.0, 2.0, 1.0]
+
+
+@pytest.mark.parametrize("times", [0, 1.5, True])
+def test_an_action_lasts_a_number_of_steps(times: object) -> None:
+    with pytest.raises(ConfigError, match=r"action_repeat = .* is not allowed"):
+        ControlTask("CartPole-v1")({"action_repeat": times})
+
+
+def test_a_task_of_the_control_suite_is_trusted_and_repeats_actions() -> None:
+    pytest.importorskip("dm_control", reason="needs the extra dm-control")
+    task = known_creator("dm_control/walker-walk-v0")
+    assert is_of_known_package(gym.spec("dm_control/walker-walk-v0"))
+    env = pickle.loads(pickle.dumps(task))({"action_repeat": 2})
+    env.reset(seed=0)
+    steps = 1
+    while not env.step(env.action_space.sample())[3]:
+        steps += 1
+    assert steps == 500
 
 
 def test_a_mission_that_never_changes_is_left_out() -> None:

@@ -75,7 +75,7 @@ class ImageTokens(nn.Module):
         leading = x.shape[:-3]
         x = x.flatten(0, -4)
         for stage, norm in zip(self.stages, self.norms, strict=True):
-            x = silu(norm(stage(x)))
+            x = silu(norm(stage(x).to(x.dtype)))
         return x.flatten(1).reshape(*leading, self.width)
 
 
@@ -113,7 +113,7 @@ class ImageDecoder(nn.Module):
         leading = features.shape[:-1]
         x = self.spread(features.flatten(0, -2)).unflatten(1, self._smallest)
         for i, (stage, size) in enumerate(zip(self.stages, self._sizes, strict=True)):
-            x = enlarged(stage, x, size)
+            x = enlarged(stage, x, size).to(x.dtype)
             if i < len(self.norms):
                 x = silu(self.norms[i](x))
         x = x.sigmoid() if _is_bounded(self.image) else x

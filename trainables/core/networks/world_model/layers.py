@@ -1,4 +1,8 @@
-"""Layers of the world model: linear ones, normalised, and in blocks."""
+"""Layers of the world model: linear ones, normalised, and in blocks.
+
+Under `torch.autocast` products are taken in fewer bits, and what comes out of them is given as the
+input was: norms, activations, distributions and losses see float32 in any case.
+"""
 
 from __future__ import annotations
 
@@ -71,6 +75,14 @@ class _ScaledToOne(torch.autograd.Function):
         return of_x, of_scale.sum_to_size(scale.shape), None
 
 
+class Linear(nn.Linear):
+    """A linear layer whose output is of its input's dtype."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return `[..., num_outputs]` of `[..., num_inputs]`."""
+        return super().forward(x).to(x.dtype)
+
+
 class BlockLinear(nn.Module):
     """A linear layer whose matrix is block-diagonal: each block sees a part of the input only.
 
@@ -100,7 +112,8 @@ class BlockLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return `[B, num_outputs]` of `[B, num_inputs]`."""
         parts = x.unflatten(-1, (self.num_blocks, -1)).transpose(0, 1)
-        return torch.bmm(parts, self.weight).transpose(0, 1).flatten(1) + self.bias
+        products = torch.bmm(parts, self.weight).to(x.dtype)
+        return products.transpose(0, 1).flatten(1) + self.bias
 
 
 class Normed(nn.Module):
@@ -136,7 +149,7 @@ def linear_of_drawn(layer: nn.Linear, drawn: Drawn) -> Tensor:
     added = added.view(*drawn.classes.shape[:-1], -1)
     if drawn.h is None:
         return added + layer.bias
-    return linear(drawn.h, of_h, layer.bias).add_(added)
+    return linear(drawn.h, of_h, layer.bias).to(added.dtype).add_(added)
 
 
 class _AddedColumns(torch.autograd.Function):
@@ -192,7 +205,7 @@ def linear_layer(
     num_inputs: int, num_outputs: int, scale: float, generator: torch.Generator | None = None
 ) -> nn.Linear:
     """Return a linear layer with initial weights of `initialize`, and no bias at the start."""
-    layer = nn.utils.skip_init(nn.Linear, num_inputs, num_outputs)
+    layer = nn.utils.skip_init(Linear, num_inputs, num_outputs)
     initialize(layer.weight, num_inputs, scale, generator)
     nn.init.zeros_(layer.bias)
     return layer

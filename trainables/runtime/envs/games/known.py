@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -23,11 +24,13 @@ class Package(NamedTuple):
         extra: The extra of this project that installs it.
         creator: `module:name`, looked up where an environment is asked for, of what gives the
             creator of an id; empty: gymnasium makes it.
+        needs: What else the extra installs that the module imports.
     """
 
     module: str
     extra: str
     creator: str = ""
+    needs: tuple[str, ...] = ()
 
     @property
     def library(self) -> str:
@@ -43,6 +46,13 @@ PACKAGES: dict[str, Package] = {
     "MinAtar/": Package("minatar.gym", "minatar"),
     "MiniGrid-": Package("minigrid", "minigrid", f"{_GAMES}.minigrid_mission:GridWorld"),
     "BabyAI-": Package("minigrid", "minigrid", f"{_GAMES}.minigrid_mission:GridWorld"),
+    # That of Shimmy which is imported only with the suite: without it, it registers nothing.
+    "dm_control/": Package(
+        "shimmy.dm_control_compatibility",
+        "dm-control",
+        f"{_GAMES}.dm_control:ControlTask",
+        needs=("dm_control", "dm_env"),
+    ),
 }
 
 # Of gymnasium's own environments that need a library, by the part of gymnasium that they lie in:
@@ -56,6 +66,8 @@ def is_of_known_package(spec: EnvSpec) -> bool:
     These are trusted without being named, and not checked before they are stepped.
     """
     entry, libraries = spec.entry_point, {package.library for package in PACKAGES.values()}
+    if isinstance(entry, partial):  # Shimmy registers those
+        entry = entry.func.__module__
     if not isinstance(entry, str):
         return False
     return re.split("[.:]", entry)[0] in {"gymnasium", "trainables", *libraries}
@@ -123,8 +135,8 @@ def _import(env_id: str, package: Package) -> None:
     try:
         module: Any = importlib.import_module(package.module)
     except ModuleNotFoundError as error:
-        if error.name != package.library:  # something else is broken
+        if error.name not in (package.library, *package.needs):  # something else is broken
             raise
-        raise _not_installed(env_id, package.library, package.extra) from None
+        raise _not_installed(env_id, error.name, package.extra) from None
     if env_id not in gym.registry and hasattr(module, "register_envs"):
         module.register_envs()
