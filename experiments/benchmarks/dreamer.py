@@ -25,7 +25,7 @@ WIDTHS: dict[str, dict[str, int]] = {
 """RLlib's widths of its model sizes, of one layer each. Ours of the name XS are the same."""
 
 
-class Images(gym.Env[np.ndarray, int]):
+class Images(gym.Env):
     """Random images of 64 x 64 pixels, two actions, a reward of 1; an episode has 100 steps."""
 
     observation_space = gym.spaces.Box(0, 255, (64, 64, 3), np.uint8)

@@ -61,7 +61,7 @@ def bare(algo: Any, module: Dreamer) -> Callable[[], None]:
     policy = algo.get_policy()
     replay = algo.experience["default_policy"]
     batch = algo.prepare(policy, replay.sample_sequences(dreamer.BATCH, dreamer.LENGTH))
-    slow: nn.Module = copy.deepcopy(module.critic)
+    slow = copy.deepcopy(module.critic)
     optimizer = torch.optim.Adam(module.parameters(), lr=4e-5)
     generator, coefficients = torch.Generator().manual_seed(0), coefficients_of(algo.config)
 

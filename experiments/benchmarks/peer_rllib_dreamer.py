@@ -24,7 +24,7 @@ from ray.rllib.algorithms.dreamerv3 import DreamerV3Config
 from ray.rllib.policy.sample_batch import SampleBatch
 
 
-class Scaled(dreamer.Images):  # type: ignore[misc]
+class Scaled(dreamer.Images):
     """Images as RLlib wants them, from -1 to 1."""
 
     observation_space = gym.spaces.Box(-1, 1, (64, 64, 3), np.float32)

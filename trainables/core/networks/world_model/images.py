@@ -113,6 +113,7 @@ class ImageDecoder(nn.Module):
         leading = features.shape[:-1]
         x = self.spread(features.flatten(0, -2)).unflatten(1, self._smallest)
         for i, (stage, size) in enumerate(zip(self.stages, self._sizes, strict=True)):
+            assert isinstance(stage, nn.Conv2d)
             x = enlarged(stage, x, size).to(x.dtype)
             if i < len(self.norms):
                 x = silu(self.norms[i](x))
