@@ -17,6 +17,7 @@ PICTURES = {
     "minatar_breakout": "benchmarks/figures/minatar_breakout.png",
     "quickstart": "pictures/live_table.png",
     "stateless_cartpole": "benchmarks/figures/recurrent_scores.png",
+    "tuned/dreamerv3/tmaze": "benchmarks/figures/tmaze.png",
     "tuned/ppo/tmaze": "benchmarks/figures/tmaze.png",
     "tuned/sac/halfcheetah": "benchmarks/figures/halfcheetah.png",
 }
