@@ -118,6 +118,7 @@ class Algorithm(Checkpointing):
             self.num_env_steps_trained,
         )
         while True:
+            self.learners.num_env_steps = self.num_env_steps
             metrics = self.training_step()
             self.num_training_steps += 1
             self._check_finite(metrics)

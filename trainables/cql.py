@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +49,10 @@ class CQLConfig(SACConfig):
     With `input_` data are learned from, alone or mixed with what is sampled; without it CQL is SAC
     with a conservative term.
     """
+
+    why_no_intrinsic: ClassVar[str | None] = (
+        "its conservative term keeps to what data hold, a bonus leads away from it"
+    )
 
     bc_iters: int = setting(
         20_000,

@@ -12,6 +12,7 @@ from torch.nn.functional import huber_loss, mse_loss
 
 from trainables.core.config.default_config import default_config_of
 from trainables.core.config.exploration import ExplorationConfig, per_worker_mean
+from trainables.core.config.intrinsic import how_actions_are_chosen
 from trainables.core.config.model import MAX_WIDTH, OptimizerConfig
 from trainables.core.config.off_policy import OffPolicyConfig, ResolvedOffPolicy
 from trainables.core.config.resolved import SequenceShape
@@ -69,6 +70,7 @@ class DQNConfig(OffPolicyConfig):
         "StochasticSampling",
     )
     why_no_exploration: ClassVar[str] = "its actions are discrete"
+    why_no_intrinsic: ClassVar[str | None] = None
 
     double_q: bool = setting(
         True, "training", "the online network chooses the next action, the target network rates it"
@@ -194,7 +196,7 @@ class DQNConfig(OffPolicyConfig):
             return self.epsilon
         if exploring.type == "Random":
             return 1.0
-        is_own = not self.exploration_config  # then noisy layers are enough
+        is_own = not how_actions_are_chosen(self.exploration_config)  # then noisy layers are enough
         if exploring.type != "EpsilonGreedy" or (self.noisy and is_own):
             return 0.0
         return exploring.epsilon
@@ -237,7 +239,8 @@ class DQNConfig(OffPolicyConfig):
                     f"epsilon = {self.epsilon!r} has no effect with exploration_config of the type "
                     "'PerWorkerEpsilonGreedy' and env runners: each has a constant of its own"
                 )
-            both = self.epsilon is not None and set(self.exploration_config) - {"type"}
+            said = how_actions_are_chosen(self.exploration_config).keys() - {"type"}
+            both = self.epsilon is not None and said
             if both and _points(self.epsilon) != _points(exploring.epsilon):
                 raise ConfigError(
                     f"epsilon = {self.epsilon!r} is given twice with different values: "

@@ -41,6 +41,7 @@ class IQLConfig(PolicyQConfig):
     )
     exploration_types: ClassVar[tuple[str, ...]] = ("StochasticSampling",)
     why_no_exploration: ClassVar[str] = "it learns from what data hold"
+    why_no_intrinsic: ClassVar[str | None] = "it learns from what data hold, and explores nothing"
 
     expectile: float = setting(
         0.7,

@@ -80,6 +80,7 @@ class MARWILConfig(OffPolicyConfig):
     model_defaults: ClassVar[dict[str, Any]] = {}
     exploration_types: ClassVar[tuple[str, ...]] = ("StochasticSampling",)
     why_no_exploration: ClassVar[str] = "it learns from what others did"
+    why_no_intrinsic: ClassVar[str | None] = "it learns from what others did, and explores nothing"
 
     beta: float = setting(
         1.0,

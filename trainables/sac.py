@@ -52,6 +52,7 @@ class SACConfig(PolicyQConfig):
         "ParameterNoise",
     )
     why_no_exploration: ClassVar[str] = "its actions are not chosen by their values"
+    why_no_intrinsic: ClassVar[str | None] = None
     also_in_training: ClassVar[tuple[str, ...]] = ("clip_actions",)
     composites: ClassVar[dict[str, str]] = three_rates.COMPOSITE
 

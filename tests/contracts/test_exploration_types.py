@@ -10,6 +10,7 @@ import pytest
 from small_runs import actions_in, compares_actions, home, samples, settings_of
 
 from trainables.core.config.exploration import OPTIONS
+from trainables.core.config.intrinsic import INTRINSIC_OPTIONS
 from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 
@@ -43,7 +44,10 @@ def test_type(name: str, kind: str, env: str) -> None:
         more |= {"noisy": False, "num_atoms": 1}
     settings = settings_of(name, env, **more)
     reason = REFUSED_IN.get((name, kind, env))
-    if kind not in config_class.exploration_types:
+    if kind in INTRINSIC_OPTIONS:
+        if config_class.why_no_intrinsic is not None:
+            reason = f"is not supported by {name}: {config_class.why_no_intrinsic}"
+    elif kind not in config_class.exploration_types:
         reason = f"is not supported by {name}: {config_class.why_no_exploration}"
     if reason is not None:
         with pytest.raises(ConfigError, match=f"{kind.removeprefix('PerWorker')}'.*{reason}"):

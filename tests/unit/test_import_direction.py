@@ -71,7 +71,6 @@ MAY_IMPORT = {
 EXTENDS = {
     "appo": ("impala", "ppo"),
     "cql": ("sac",),
-    "curiosity": ("ppo", "dqn"),
     "bc": ("marwil",),
     "marwil": ("bc",),
 }

@@ -41,6 +41,9 @@ class DreamerV3Config(OffPolicyConfig):
     model_without: ClassVar[dict[str, str]] = dict.fromkeys(ModelConfig.settings(), _OWN_NETWORKS)
     optimizer_defaults: ClassVar[dict[str, Any]] = {"type": "laprop", "eps": 1e-20}
     without_memory: ClassVar[str | None] = "it has a memory of its own, the world model"
+    why_no_intrinsic: ClassVar[str | None] = (
+        "its policy learns from what the world model dreams, rewards included"
+    )
     learns_from_data: ClassVar[bool] = False
     why_no_data: ClassVar[str] = (
         "it learns from sequences of what it samples, with the states of its world model"

@@ -6,6 +6,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from trainables.core.config.exploration import OPTIONS, ExplorationConfig
+from trainables.core.config.intrinsic import (
+    INTRINSIC_OPTIONS,
+    how_actions_are_chosen,
+    is_intrinsic,
+)
 from trainables.core.config.model import MEMORIES, ModelConfig, OptimizerConfig
 from trainables.core.config.older_names import TakesOlderNames
 from trainables.core.config.reference.defaults import is_model_default
@@ -33,6 +38,10 @@ class AlgorithmTraits(TakesOlderNames):
     # Types of exploration that it can have, the first by default, and why it has no others.
     exploration_types: ClassVar[tuple[str, ...]] = ("StochasticSampling",)
     why_no_exploration: ClassVar[str] = "it learns from actions that its policy sampled"
+    # Why it can have no intrinsic rewards; None: it can.
+    why_no_intrinsic: ClassVar[str | None] = "nothing says that its updates ask for them"
+    # Why bonuses have no value function of their own; None: they can have one.
+    why_no_intrinsic_gamma: ClassVar[str | None] = "bonuses are added to the rewards there"
     # Whether it learns from the log-probabilities of what was done.
     uses_logp: ClassVar[bool] = True
 
@@ -113,26 +122,49 @@ class AlgorithmTraits(TakesOlderNames):
     def _check_exploration(cls, given: Any) -> None:
         if not isinstance(given, dict) or is_search_domain(given):
             return
-        kind = given.get("type")
+        if is_intrinsic(given):
+            cls._check_intrinsic(given)
+        acting = how_actions_are_chosen(given)
+        kind = acting.get("type")
         if isinstance(kind, str) and kind not in cls.exploration_types:
             raise ConfigError(
                 f"exploration_config: type = {kind!r} is not supported by {cls._algorithm()}: "
-                f"{cls.why_no_exploration}; allowed: {', '.join(cls.exploration_types)}"
+                f"{cls.why_no_exploration}; allowed: {', '.join(cls._own_types())}"
             )
-        for name in given:
+        for name in acting:
             why = cls._why_no_option(name)
             if why is not None:
                 raise ConfigError(f"exploration_config: {name!r}: {why}")
-        if cls.uses_logp and given.get("random_timesteps"):
+        if cls.uses_logp and acting.get("random_timesteps"):
             raise ConfigError(
-                f"exploration_config: random_timesteps = {given['random_timesteps']!r} is not "
+                f"exploration_config: random_timesteps = {acting['random_timesteps']!r} is not "
                 f"supported by {cls._algorithm()}: {cls.why_no_exploration}"
+            )
+
+    @classmethod
+    def _own_types(cls) -> tuple[str, ...]:
+        """Return the types of `exploration_config` that the algorithm can have."""
+        intrinsic = () if cls.why_no_intrinsic else tuple(INTRINSIC_OPTIONS)
+        return (*cls.exploration_types, *intrinsic)
+
+    @classmethod
+    def _check_intrinsic(cls, given: dict[str, Any]) -> None:
+        if cls.why_no_intrinsic is not None:
+            raise ConfigError(
+                f"exploration_config: type = {given['type']!r} is not supported by "
+                f"{cls._algorithm()}: {cls.why_no_intrinsic}; allowed: "
+                f"{', '.join(cls.exploration_types)}"
+            )
+        if given.get("intrinsic_gamma") is not None and cls.why_no_intrinsic_gamma is not None:
+            raise ConfigError(
+                f"exploration_config: intrinsic_gamma = {given['intrinsic_gamma']!r} is not "
+                f"supported by {cls._algorithm()}: {cls.why_no_intrinsic_gamma}; allowed: None"
             )
 
     @classmethod
     def _why_no_option(cls, name: str) -> str | None:
         """Return why an option of `exploration_config` is none of the algorithm's, or None."""
-        options = {option for kind in cls.exploration_types for option in OPTIONS[kind]}
+        options = {option for kind in cls._own_types() for option in OPTIONS[kind]}
         if name in ("type", *options):
             return None
         return f"{cls._algorithm()} does not explore so: {cls.why_no_exploration}"

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from trainables.core.config.algorithm_traits import AlgorithmTraits
 from trainables.core.config.estimation import OF_DATA, without_older_list
 from trainables.core.config.exploration import ExplorationConfig, is_per_worker, plain_type
+from trainables.core.config.intrinsic import how_actions_are_chosen, is_intrinsic
+from trainables.core.config.learner_dict import without_learner_dict
 from trainables.core.config.model import ModelConfig, OptimizerConfig
 from trainables.core.config.multi_agent import OLDER_DICT, MultiAgentSettings, without_older_dict
 from trainables.core.config.no_env import check_no_env
@@ -82,7 +84,8 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
 
     @classmethod
     def _with_entries(cls, values: Mapping[str, Any], present: Any = None) -> dict[str, Any]:
-        return super()._with_entries(without_older_list(without_older_dict(values)), present)
+        given = without_learner_dict(without_older_list(without_older_dict(values)), present)
+        return super()._with_entries(given, present)
 
     @classmethod
     def settings_inside(cls, name: str) -> type[Settings] | None:
@@ -141,11 +144,12 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
 
     def _validate_per_worker(self) -> None:
         scheduled = ExplorationConfig.scheduled_options()
-        given = [name for name in self.exploration_config if name in scheduled]
+        acting = how_actions_are_chosen(self.exploration_config)
+        given = [name for name in acting if name in scheduled]
         if given:
             raise ConfigError(
                 f"exploration_config: {', '.join(given)} has no effect with type = "
-                f"{self.exploration_config['type']!r} and num_env_runners = "
+                f"{acting['type']!r} and num_env_runners = "
                 f"{self.num_env_runners}: each env runner has a constant of its own"
             )
 
@@ -169,15 +173,15 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
     def resolved_values(self) -> dict[str, Any]:
         """Return the attributes of what `resolve` returns, by name."""
         model = ModelConfig.of({**self.model_defaults, **self.model})
-        kind = self.exploration_config.get("type")
-        exploration = {
-            **self.exploration_config,
-            "type": plain_type(kind or self.exploration_types[0]),
-        }
+        given = self.exploration_config
+        acting = how_actions_are_chosen(given)
+        kind = acting.get("type")
+        exploration = {**acting, "type": plain_type(kind or self.exploration_types[0])}
         return {
             "model": model,
             "optimizer": OptimizerConfig.of({**self.optimizer_defaults, **self.optimizer}),
             "exploration": ExplorationConfig.of(exploration),
+            "intrinsic": ExplorationConfig.of(given) if is_intrinsic(given) else None,
             "explores_per_worker": self.num_env_runners > 0 and is_per_worker(kind),
             "plays_atari": self._plays_atari,
             "num_frames": self._num_frames,

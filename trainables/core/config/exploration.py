@@ -6,8 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from trainables.core.config.reference.planned import FEATURES_PLANNED
-from trainables.core.config.settings import Settings, is_search_domain, setting
+from trainables.core.config.intrinsic import (
+    INTRINSIC_OPTIONS,
+    IntrinsicSettings,
+    check_intrinsic,
+    is_intrinsic,
+)
+from trainables.core.config.settings import is_search_domain, setting
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
 
@@ -40,6 +45,8 @@ OPTIONS |= {
     f"PerWorker{kind}": OPTIONS[kind]
     for kind in ("EpsilonGreedy", "GaussianNoise", "OrnsteinUhlenbeckNoise")
 }
+# And those that add a reward of their own for what is new.
+OPTIONS |= INTRINSIC_OPTIONS
 # A schedule, and what it stands for.
 _SCHEDULES: dict[str, tuple[str, ...]] = {
     "epsilon_schedule": OPTIONS["EpsilonGreedy"][:4],
@@ -49,11 +56,12 @@ _AT_START = "it only counts at the start of a run"
 
 
 @dataclass
-class ExplorationConfig(Settings):
+class ExplorationConfig(IntrinsicSettings):
     """Settings of what `explore=True` does, given as `exploration_config={"type": …, …}`.
 
     Names and formulas are the reference's. Noise on actions is in units of the space that they are
-    learned in: [-1, 1] for a squashed Gaussian.
+    learned in: [-1, 1] for a squashed Gaussian. The types of `IntrinsicSettings` leave actions as
+    they are, and add to the rewards that are learned from.
     """
 
     what: ClassVar[str] = "exploration_config setting"
@@ -61,7 +69,8 @@ class ExplorationConfig(Settings):
     type: str | None = setting(
         None,
         "exploration",
-        "how to explore; None: EpsilonGreedy (DQN), StochasticSampling (others). PerWorker…: with "
+        "how to explore; None: EpsilonGreedy (DQN), StochasticSampling (others). Curiosity, RND, "
+        "Counts: by a reward for what is new. PerWorker…: with "
         "a constant 0.4^(1 + 7 (i - 1) / (N - 1)), for env runner i of N, in the place of epsilon "
         "or scale; as the plain type with num_env_runners = 0",
         choices=OPTIONS,
@@ -172,11 +181,6 @@ class ExplorationConfig(Settings):
                 type has not.
         """
         kind = values.get("type")
-        if isinstance(kind, str) and kind in FEATURES_PLANNED:
-            raise ConfigError(
-                f"exploration_config: type = {kind!r} is not supported yet "
-                f"({FEATURES_PLANNED[kind]})"
-            )
         if isinstance(kind, str) and kind not in OPTIONS:
             hint = suggestion(kind, OPTIONS, cutoff=0.4)
             raise ConfigError(
@@ -187,6 +191,8 @@ class ExplorationConfig(Settings):
             for name in checked:
                 if name != "type" and name not in OPTIONS[kind]:
                     raise _no_option(kind, name)
+        check_intrinsic(checked)
+        cls._check_sub_exploration(checked.get("sub_exploration"))
         for schedule, parts in _SCHEDULES.items():
             given = [name for name in parts if name in checked]
             if given and checked.get(schedule) is not None:
@@ -201,6 +207,17 @@ class ExplorationConfig(Settings):
                 "process diverges; allowed: less than 2"
             )
         return checked
+
+    @classmethod
+    def _check_sub_exploration(cls, given: Any) -> None:
+        if not isinstance(given, dict) or is_search_domain(given):
+            return
+        if is_intrinsic(given):
+            raise ConfigError(
+                f"exploration_config: sub_exploration: type = {given['type']!r} adds a reward, "
+                "too; allowed: a type that says how actions are chosen"
+            )
+        cls.check(given)
 
     @classmethod
     def scheduled_options(cls) -> tuple[str, ...]:

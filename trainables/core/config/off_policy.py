@@ -163,8 +163,26 @@ class OffPolicyConfig(AlgorithmConfig):
                 f"{self.num_steps_sampled_before_learning_starts} is more than the capacity of "
                 f"the replay buffer, {capacity} (replay_buffer_config)"
             )
-
+        self._validate_intrinsic()
         self._validate_memory()
+
+    def _validate_intrinsic(self) -> None:
+        """Refuse what does not go with rewards for what is new."""
+        resolved = self.resolve()
+        if resolved.intrinsic is None:
+            return
+        kind = resolved.intrinsic.type
+        if resolved.n_steps != (1, 1):
+            raise ConfigError(
+                f"n_step = {self.n_step!r} is not possible with exploration_config of the type "
+                f"{kind!r}: the steps between a drawn row and the one that it leads to are not "
+                "drawn; allowed: 1"
+            )
+        if not self.needs_env:
+            raise ConfigError(
+                f"exploration_config: type = {kind!r} has no effect on learning from data alone: "
+                "nothing is explored"
+            )
 
     def _validate_memory(self) -> None:
         """Refuse what does not go with networks that are trained on sequences."""

@@ -28,7 +28,8 @@ class Resolved:
     Attributes:
         model: `model` over the algorithm's defaults.
         optimizer: `optimizer` over the algorithm's defaults.
-        exploration: `exploration_config` with the type that each env runner has.
+        exploration: How actions are chosen, with the type that each env runner has.
+        intrinsic: `exploration_config` if it adds an intrinsic reward, else None.
         explores_per_worker: Whether each env runner explores by a constant of its own, see
             `core.config.per_worker`.
         plays_atari: Whether the environment is an Atari game that is preprocessed.
@@ -42,6 +43,7 @@ class Resolved:
     model: ModelConfig
     optimizer: OptimizerConfig
     exploration: ExplorationConfig
+    intrinsic: ExplorationConfig | None
     explores_per_worker: bool
     plays_atari: bool
     num_frames: int

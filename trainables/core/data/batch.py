@@ -18,6 +18,10 @@ Batch = dict[str, Tensor]
 HOST = torch.device("cpu")
 """Columns by name, each `[B, ...]`: what a loss sees."""
 
+ADDED_ADVANTAGES = "added_advantages"
+"""The extra column of a rollout with advantages that a part of a learner adds to those of rewards,
+`[T, N]`."""
+
 BY_ROW = ("actions", "rewards", "terminated", "truncated", "logp", "valid", "continues")
 """The columns that every rollout has, `[T, N, ...]`."""
 
@@ -49,6 +53,7 @@ class Rollout:
         state_stride: Rows from one stored state to the next.
         extra: Further columns by name, `[T, N, ...]`, that a part or a connector of a learner has
             added: the loss finds them in its batch as `extra/<name>`. No replay buffer keeps them.
+            `ADDED_ADVANTAGES` is what estimators of advantages add to their own.
     """
 
     obs: np.ndarray

@@ -12,6 +12,7 @@ from torch import Tensor
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.settings import setting
 from trainables.core.data.batch import (
+    ADDED_ADVANTAGES,
     HOST,
     Batch,
     Rollout,
@@ -49,6 +50,8 @@ class AdvantageConfig(AlgorithmConfig):
         "its advantages are those of actions that the present policy has just taken, and recorded "
         "ones are another's"
     )
+    why_no_intrinsic: ClassVar[str | None] = None
+    why_no_intrinsic_gamma: ClassVar[str | None] = None
 
     use_critic: bool = setting(
         True,
@@ -127,12 +130,15 @@ def with_advantages(
         # Without a critic there is nothing to bootstrap from where a fragment or episode is cut.
         advantages = discounted_returns(rewards, values, terminated, continues, config.gamma)
     features = map_tensors(lambda part: part[:-1], features)
+    targets = advantages + values
+    if ADDED_ADVANTAGES in rollout.extra:
+        advantages = advantages + as_tensor(rollout.extra[ADDED_ADVANTAGES], HOST)
     columns = {
         "actions": tensor["actions"],
         "logp": tensor["logp"],
         "advantages": advantages,
         "values": values,
-        "value_targets": advantages + values,
+        "value_targets": targets,
     }
     columns |= extra_columns(rollout)
     if dist_inputs:

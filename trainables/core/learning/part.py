@@ -13,6 +13,7 @@ from trainables.core.data.batch import Batch, Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner, LossFn
 from trainables.core.learning.minibatches import row_ids
+from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.policy.policy import Policy
 
 
@@ -27,20 +28,49 @@ class LearnerPart:
     Args:
         networks: All networks of the part, those that are not trained as well: they are what a
             checkpoint holds. They are on the policy's device before the learner is made of them.
-        learner: Trains them; it may have several optimisers, and targets.
+        learner: Trains them; it may have several optimisers, and targets. None: nothing in them is
+            trained by gradients.
 
     Attributes:
         metrics: Numbers of the latest call, of the rows of all ranks; they are reported as
             `learner/<module id>/<part>/<name>`. Before each rollout they are
             cleared.
-        generator: Random stream of the process that learns, the same on all ranks.
+        generator: Random stream of the part alone, the same on all ranks.
+        ranks: Who learns together with this process.
+        num_env_steps: Environment steps of the trial when the present update was asked for: what
+            schedules go by.
     """
 
-    generator: torch.Generator | None = None
+    num_env_steps: int = 0
 
-    def __init__(self, networks: nn.Module, learner: Learner):
-        self.networks, self.learner = networks, learner
+    def __init__(self, networks: nn.Module, learner: Learner | None = None):
+        self.networks, self.own_learner = networks, learner
         self.metrics: Mapping[str, Tensor | float] = {}
+        self.generator = torch.Generator()
+        self.ranks: Ranks = ALONE
+
+    @property
+    def learner(self) -> Learner:
+        """What trains the networks."""
+        assert self.own_learner is not None, "this part has no learner"
+        return self.own_learner
+
+    def join(self, ranks: Ranks, seed: int) -> None:
+        """Learn together with other ranks.
+
+        Args:
+            ranks: All of them.
+            seed: Of the part's random stream: without one of its own, a part would change the
+                policy's minibatches by being there.
+        """
+        self.ranks = ranks
+        if self.own_learner is not None:
+            self.own_learner.ranks = ranks
+        self.reseed(seed)
+
+    def reseed(self, seed: int) -> None:
+        """Begin a new random stream."""
+        self.generator.manual_seed(seed)
 
     def on_rollout(self, rollout: Rollout) -> Rollout:
         """Return what the policy is to learn from a rollout, `[T, N]`, e.g. with other rewards.
@@ -75,11 +105,10 @@ class LearnerPart:
         Returns:
             Means of what the loss reports; nothing where no rank has a valid row.
         """
-        ranks = self.learner.ranks
-        if not int(ranks.sum(valid.sum().cpu())):
+        if not int(self.ranks.sum(valid.sum().cpu())):
             return {}
         batch = {name: column[valid] for name, column in columns.items()}
-        ids = row_ids(valid, ranks) if ranks.size > 1 else None
+        ids = row_ids(valid, self.ranks) if self.ranks.size > 1 else None
         return self.learner.update(batch, loss_fn, generator=self.generator, ids=ids, **options)
 
     def step(
@@ -98,18 +127,24 @@ class LearnerPart:
         metrics = self.learner.update_step(batch, loss_fn, share)
         if share is None:
             return metrics
-        means = self.learner.ranks.sum(torch.stack(list(metrics.values())))
+        means = self.ranks.sum(torch.stack(list(metrics.values())))
         return dict(zip(metrics, means.unbind(), strict=True))
 
     def get_state(self) -> dict[str, Any]:
-        """Return all weights, and what the optimisers have learned."""
+        """Return all weights, what the optimisers have learned, and the random stream."""
         weights = {n: value.detach().clone() for n, value in self.networks.state_dict().items()}
-        return {"weights": weights, "learner": self.learner.get_state()}
+        state: dict[str, Any] = {"weights": weights, "generator": self.generator.get_state()}
+        if self.own_learner is not None:
+            state["learner"] = self.own_learner.get_state()
+        return state
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Take over `get_state`'s."""
+    def set_state(self, state: dict[str, Any], *, with_random: bool = True) -> None:
+        """Take over `get_state`'s, the random stream only if asked."""
         self.networks.load_state_dict(state["weights"])
-        self.learner.set_state(state["learner"])
+        if self.own_learner is not None:
+            self.own_learner.set_state(state["learner"])
+        if with_random and "generator" in state:
+            self.generator.set_state(state["generator"])
 
 
 Parts = dict[str, LearnerPart]

@@ -109,6 +109,7 @@ class LearnerActor:
         function: Callable[..., Any],
         data: Any,
         filters: dict[str, Any],
+        num_env_steps: int,
         args: tuple[Any, ...],
     ) -> tuple[Any, dict[str, Any] | None]:
         """Call an update with this rank's share of the data.
@@ -117,6 +118,7 @@ class LearnerActor:
             function: The update, called with the worker, the data, and `args`.
             data: May be a list with references.
             filters: States of observation filters by module id: those that the data was seen with.
+            num_env_steps: Of the trial.
             args: Small things besides.
 
         Returns:
@@ -127,6 +129,7 @@ class LearnerActor:
                 observation_filter = self.worker.policies[module_id].observations.filter
                 assert observation_filter is not None
                 observation_filter.set_state(state)
+            self.worker.num_env_steps = num_env_steps
             result = function(self.worker, fetched(data), *args)
         except BaseException as error:
             if not isinstance(error, RankLost):

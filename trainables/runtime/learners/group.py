@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, overload
 
+import numpy as np
 import ray
 import torch
 from ray.exceptions import ObjectLostError
@@ -48,7 +49,10 @@ class LearnerWorker:
         generator: The stream of the permutations that make minibatches, and of what losses draw:
             on the CPU, so that its numbers are the same whatever the device.
         losses: Those that an algorithm makes once, by module id.
+        num_env_steps: Environment steps of the trial when the present update was asked for.
     """
+
+    num_env_steps: int = 0
 
     def __init__(
         self,
@@ -69,10 +73,13 @@ class LearnerWorker:
         self.learner_connectors = learner_connectors
         self.generator = torch.Generator().manual_seed(seed)
         self.parts = {m: dict(of_module) for m, of_module in (parts or {}).items() if of_module}
-        for of_module in self.parts.values():
-            for part in of_module.values():
-                part.learner.ranks, part.generator = ranks, self.generator
+        self._join_parts(self.parts, seed)
         self.losses: dict[str, LossFn] = {}
+
+    def _join_parts(self, parts: Mapping[str, Parts], seed: int) -> None:
+        for module_id, of_module in parts.items():
+            for name, part in of_module.items():
+                part.join(self.ranks, _part_seed(seed, module_id, name))
 
     @property
     def rank(self) -> int:
@@ -133,6 +140,7 @@ class LearnerWorker:
             share: What this rank's rows count in a batch of all ranks, see `Learner.update_step`.
         """
         for part in self.parts.get(module_id, {}).values():
+            part.num_env_steps = self.num_env_steps
             if isinstance(experience, Rollout):
                 part.metrics = {}  # of the rollout before
                 experience = part.on_rollout(experience)
@@ -171,13 +179,13 @@ class LearnerWorker:
         self.losses = {m: loss for m, loss in self.losses.items() if m in policies}
         for module_id, learner in self.learners.items():  # the first shelf may just have been made
             shelve_learner(learner, policies[module_id].shelved)
-        for of_module in added.parts.values():
-            for part in of_module.values():
-                part.generator = self.generator
 
     def reseed(self, seed: int) -> None:
-        """Begin a new random stream."""
+        """Begin new random streams."""
         self.generator.manual_seed(seed)
+        for module_id, of_module in self.parts.items():
+            for name, part in of_module.items():
+                part.reseed(_part_seed(seed, module_id, name))
 
     def get_state(self) -> dict[str, Any]:
         """Return optimiser states and targets by module id, parts, and the random stream.
@@ -208,9 +216,15 @@ class LearnerWorker:
             learner.set_state(state["learners"][module_id])
         for module_id, of_module in self.parts.items():
             for name, part in of_module.items():
-                part.set_state(state["parts"][module_id][name])
+                part.set_state(state["parts"][module_id][name], with_random=with_random)
         if with_random:
             self.generator.set_state(state["generator"])
+
+
+def _part_seed(seed: int, module_id: str, name: str) -> int:
+    """Return the seed of a part's random stream, the same on each rank."""
+    place = np.frombuffer(f"{module_id}/{name}".encode(), np.uint8)
+    return int(np.random.SeedSequence([seed, *place.tolist()]).generate_state(1)[0])
 
 
 def check_part_states(
@@ -286,9 +300,11 @@ class LearnerGroup(Protocol):
 
     Attributes:
         num_restarts: How often learners that were lost were made again.
+        num_env_steps: Environment steps of the trial: what schedules of parts go by.
     """
 
     num_restarts: int
+    num_env_steps: int
 
     def run(self, function: Callable[..., Any], data: Any, *args: Any) -> Any:
         """Call a function where the learner is.
@@ -378,12 +394,14 @@ class LocalLearnerGroup:
     """
 
     num_restarts = 0
+    num_env_steps = 0
 
     def __init__(self, worker: LearnerWorker):
         self.worker = worker
         self._finished: list[Any] = []
 
     def run(self, function: Callable[..., Any], data: Any, *args: Any) -> Any:
+        self.worker.num_env_steps = self.num_env_steps
         return function(self.worker, fetched(data), *args)
 
     def submit(self, function: Callable[..., Any], data: Any, *args: Any) -> None:

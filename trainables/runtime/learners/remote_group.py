@@ -76,7 +76,10 @@ class RemoteLearnerGroup:
 
     Attributes:
         num_restarts: How often the learners were made again.
+        num_env_steps: Environment steps of the trial: what schedules of parts go by.
     """
+
+    num_env_steps = 0
 
     def __init__(
         self,
@@ -189,7 +192,10 @@ class RemoteLearnerGroup:
         parts = shares(data, len(self._actors))
         return self._request(
             "run",
-            {index: (function, part, filters, args) for index, part in enumerate(parts, start=1)},
+            {
+                index: (function, part, filters, self.num_env_steps, args)
+                for index, part in enumerate(parts, start=1)
+            },
         )
 
     # ------------------------------------------------------------------ weights and states

@@ -16,7 +16,6 @@ from experiments.cli import app
 from trainables import PPO, PPOConfig, registry
 from trainables.core.config.reference.planned import (
     ALGORITHMS_ABSENT,
-    FEATURES_PLANNED,
     names_not_here,
     whats_become_of,
 )
@@ -39,7 +38,10 @@ def imported(statement: str) -> None:
         ("A3C", "A3C is not in Tunescape; nearest: IMPALA"),
         ("QMIX", "QMIX is not in Tunescape: no algorithm adds up the values of several agents; .*"),
         ("MultiAgentBatch", "MultiAgentBatch is not in Tunescape: what a policy learns from .*"),
-        ("Curiosity", r"Curiosity \(intrinsic rewards\) is planned, and not there yet"),
+        (
+            "Curiosity",
+            "Curiosity is not in Tunescape: it is a type of exploration: .*'Curiosity'.*",
+        ),
     ],
 )
 def test_other_names_say_what_becomes_of_them(name: str, says: str) -> None:
@@ -60,7 +62,7 @@ def test_an_unheard_of_name_is_missing_as_ever() -> None:
 
 
 def test_one_table_names_what_is_planned() -> None:
-    not_here = [*names_not_here(), *FEATURES_PLANNED]
+    not_here = names_not_here()
     assert len(set(not_here)) == len(not_here)
     assert not set(not_here) & {*algorithm_names(), *trainables.__all__, *tunescape.__dir__()}
     for name in algorithm_names():
@@ -147,13 +149,6 @@ def test_specs_say_so(text: str, says: str, tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------ settings and methods
-
-
-@pytest.mark.parametrize("kind", ["Curiosity", "RND"])
-def test_intrinsic_rewards_say_so(kind: str) -> None:
-    says = rf"type = '{kind}' is not supported yet \(intrinsic rewards\)"
-    with pytest.raises(ConfigError, match=says):
-        PPOConfig().exploration(exploration_config={"type": kind, "eta": 1.0})
 
 
 def test_the_only_policy_may_be_named(tmp_path: Path) -> None:

@@ -10,16 +10,16 @@ from typing import Any
 
 from trainables.core.config.reference.other_libraries import ALGORITHMS
 
-# What comes later, by the names of classes and modules, or of types of exploration.
-INTRINSIC_REWARDS = "intrinsic rewards"
-MULTI_AGENT = "multi-agent training"
+# What comes later, by the names of settings.
 OFFLINE_EVALUATION = "offline evaluation"
-FEATURES_PLANNED: dict[str, str] = {
-    **dict.fromkeys(("Curiosity", "ICM", "RND"), INTRINSIC_REWARDS),
-}
 
 # Classes of the reference that have no namesake here, each with what takes its place.
 FEATURES_ABSENT: dict[str, str] = {
+    **dict.fromkeys(
+        ("Curiosity", "ICM", "IntrinsicCuriosityModel"),
+        "it is a type of exploration: exploration_config={'type': 'Curiosity'}",
+    ),
+    "RND": "it is a type of exploration: exploration_config={'type': 'RND'}",
     **dict.fromkeys(
         ("JsonReader", "DatasetReader", "OfflineData"),
         "give files, or a callable, as input_ of .offline_data()",
@@ -61,9 +61,6 @@ def whats_become_of(name: str) -> str | None:
         name: As people write it: `TD3`, `planet`, `QR-DQN`, `TD3Config`.
     """
     for called in (name, name.removesuffix("Config")):
-        for known, what in FEATURES_PLANNED.items():
-            if _letters(known) == _letters(called):
-                return f"{known} ({what}) is planned, and not there yet"
         for known, why in (ALGORITHMS_ABSENT | FEATURES_ABSENT).items():
             if _letters(known) == _letters(called):
                 return f"{known} is not in Tunescape: {why}"

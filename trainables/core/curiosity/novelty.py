@@ -1,0 +1,43 @@
+"""`Novelty`: what says how new the steps of a batch are, and learns from them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor, nn
+
+from trainables.core.data.batch import Batch
+from trainables.core.learning.learner import Metrics
+from trainables.core.learning.ranks import Ranks
+
+BONUS = "bonus"
+"""The column of a batch that holds bonuses, `[M]`."""
+
+
+class Novelty(nn.Module, ABC):
+    """How new the transitions of a batch are.
+
+    A batch has the columns features, actions and next_features, `[M, …]`: transitions of one step.
+
+    Attributes:
+        has_size: Whether bonuses have a size of their own, so that they need not be normalised.
+        trained: The networks that learn by gradients; None if there is none.
+    """
+
+    has_size = False
+    trained: nn.Module | None
+
+    def observe(self, batch: Batch, ranks: Ranks) -> None:
+        """Take in transitions of all ranks, before their bonuses; M may be 0 on some."""
+        return
+
+    @abstractmethod
+    def bonus(self, batch: Batch) -> Tensor:
+        """Return the bonus of each transition, `[M]`, 0 or more."""
+
+    def loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
+        """Return the loss of the trained networks, a mean over rows, and what to report.
+
+        The bonuses that it comes upon, those of `bonus`, it leaves in the batch's column `BONUS`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} trains nothing")
