@@ -66,9 +66,9 @@ class IMPALAConfig(AlgorithmConfig):
 
     compiles_fragments: ClassVar[bool] = True  # its loss is of `[T, N]`, not of rows
     why_no_intrinsic: ClassVar[str | None] = None
-    why_no_intrinsic_gamma: ClassVar[str | None] = (
-        "V-trace has the values of one kind of reward alone"
-    )
+    intrinsic_without: ClassVar[dict[str, str]] = {
+        "intrinsic_gamma": "V-trace has the values of one kind of reward alone"
+    }
 
     vtrace: bool = setting(
         True, "training", "V-trace targets; False: generalised advantage estimation, as on-policy"

@@ -14,6 +14,7 @@ from trainables.core.generated_part import GeneratedPart, row, run_command
 from trainables.core.reported_metrics import (
     COMMON,
     ESTIMATES,
+    INTRINSIC,
     OLDER,
     OLDER_EVALUATED,
     SAMPLED,
@@ -33,6 +34,7 @@ def metric_tables() -> str:
         _table("Every algorithm", COMMON),
         _table("Every algorithm with several agents", SEVERAL_AGENTS),
         _table("Evaluations from recorded data", ESTIMATES),
+        _table("Rewards for what is new", INTRINSIC),
     ]
     blocks += [
         _table(name, algorithm.reported_metrics)

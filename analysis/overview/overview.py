@@ -229,8 +229,16 @@ class ReportData:
     @cached_property
     def open_loop(self) -> bytes | None:
         """The PNG of what the best policy's world model expects, if the sweep drew one."""
+        return self._picture("open_loop.png")
+
+    @cached_property
+    def visits(self) -> bytes | None:
+        """The PNG of where the best policy has been in training, if the sweep drew one."""
+        return self._picture("visits.png")
+
+    def _picture(self, name: str) -> bytes | None:
         try:
-            picture = (self.folder / "open_loop.png").read_bytes()
+            picture = (self.folder / name).read_bytes()
         except OSError:
             return None
         return picture if picture.startswith(_PNG) else None

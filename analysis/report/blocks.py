@@ -44,6 +44,11 @@ _OPEN_LOOP = (
     "expected, how far these are apart. It is one dream of many: in a world with chance it may "
     "part from what happened and be right."
 )
+_VISITS_ALT = "How often the training of the best policy has been in each cell of the grid"
+_VISITS = (
+    "How often a step of the best policy's training led into each cell, in powers of ten; grey: "
+    "never. Counted among what it has learned from: of replayed experience that is each time."
+)
 
 
 @dataclass
@@ -117,7 +122,7 @@ def sweep_page(data: ReportData, key: str, top: int) -> SweepPage:
             told.update(reasons)
         if block.tables or not (block.panels is None or block.panels.empty):
             parts.append(block)
-    parts += [*_open_loop(data, prefix), *_failures(data, prefix)]
+    parts += [*_open_loop(data, prefix), *_visits(data, prefix), *_failures(data, prefix)]
     parts += [_environment(data, prefix), _reproduce(data, prefix)]
     return SweepPage(key, data.name, summary(data), parts)
 
@@ -158,6 +163,14 @@ def _open_loop(data: ReportData, prefix: str) -> Iterator[Block]:
     if data.open_loop is not None:
         block = Block(f"{prefix}open-loop", "What the world model expects")
         block.pictures.append(Picture(_embedded(data.open_loop), _OPEN_LOOP_ALT, _OPEN_LOOP))
+        yield block
+
+
+def _visits(data: ReportData, prefix: str) -> Iterator[Block]:
+    """Return where the best policy has been in training, if the sweep drew that."""
+    if data.visits is not None:
+        block = Block(f"{prefix}visits", "Visited states")
+        block.pictures.append(Picture(_embedded(data.visits), _VISITS_ALT, _VISITS))
         yield block
 
 

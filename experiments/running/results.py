@@ -25,6 +25,7 @@ from experiments.spec.paths import (
     PARETO_FILE,
     PARETO_TABLE,
     REPORT_FILE,
+    VISITS_FILE,
 )
 from experiments.spec.trainable import resolve_trainable
 from experiments.trial_info import error_cause
@@ -53,12 +54,14 @@ class Outcome:
         failures: Trial id and cause of each trial that failed.
         num_trials: Trials that were begun.
         best: The exported policy, if there is one.
+        source: The checkpoint that the exported policy is of.
         checkpoint: The best checkpoint, of a trainable of one's own that has no policies.
         curves: The picture of the learning curves, if there is one.
         effects: The picture of the settings' effects, if there is one.
         effects_table: What it shows.
         lineage: The picture of the population's lineage, if there is one.
         open_loop: The picture of what the best policy's world model expects, if it has one.
+        visits: The picture of where the best policy has been in training, of small grids.
         pareto: The table of the Pareto-optimal trials, if there are several objectives.
         pareto_table: What it holds.
         pareto_picture: Its picture, if there are two.
@@ -75,12 +78,14 @@ class Outcome:
     failures: list[tuple[str, str]] = field(default_factory=list)
     num_trials: int = 0
     best: Path | None = None
+    source: Path | None = None
     checkpoint: BestCheckpoint | None = None
     curves: Path | None = None
     effects: Path | None = None
     effects_table: pd.DataFrame | None = None
     lineage: Path | None = None
     open_loop: Path | None = None
+    visits: Path | None = None
     pareto: Path | None = None
     pareto_table: pd.DataFrame | None = None
     pareto_picture: Path | None = None
@@ -138,6 +143,7 @@ def write_results(sweep: Sweep, outcome: Outcome, mlflow: MLflowLogger | None) -
             _draw_effects,
             _draw_lineage,
             _draw_open_loop,
+            _draw_visits,
             _write_pareto,
         ):
             with suppress(ResultsError):  # there is no result to draw: the leaderboard says why
@@ -213,6 +219,7 @@ def _export(sweep: Sweep, outcome: Outcome, mlflow: MLflowLogger | None) -> None
     try:
         place = outcome.folder / BEST_FOLDER
         outcome.best = export_checkpoint(best, place, metric, mode, said=said)
+        outcome.source = best.path
     except ResultsError as error:
         outcome.note = str(error)
         return
@@ -260,6 +267,15 @@ def _draw_open_loop(sweep: Sweep, outcome: Outcome) -> None:
 
     if outcome.best is not None:
         outcome.open_loop = draw_open_loop_of_best(outcome.best, outcome.folder / OPEN_LOOP_FILE)
+
+
+def _draw_visits(sweep: Sweep, outcome: Outcome) -> None:
+    """Draw where the best policy has been, if its learner has counted states of a grid."""
+    from experiments.running.visits import draw_visits_of_best
+
+    if outcome.best is not None and outcome.source is not None:
+        picture = outcome.folder / VISITS_FILE
+        outcome.visits = draw_visits_of_best(outcome.source, outcome.best, picture)
 
 
 def _write_pareto(sweep: Sweep, outcome: Outcome) -> None:

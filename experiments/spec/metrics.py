@@ -12,6 +12,7 @@ from search_spaces.documents import SpecError
 from trainables.core.reported_metrics import (
     COMMON,
     ESTIMATES,
+    INTRINSIC,
     OLDER_EVALUATED,
     SAMPLED,
     SEVERAL_AGENTS,
@@ -108,7 +109,15 @@ def declared_metrics(trainable: Any = None) -> tuple[Reported, ...]:
     """
     algorithms = [trainable] if trainable else map(get_algorithm, algorithm_names())
     own = [getattr(algorithm, "reported_metrics", ()) for algorithm in algorithms]
-    return (*SAMPLED, *COMMON, *SEVERAL_AGENTS, *ESTIMATES, *chain.from_iterable(own), *TUNES)
+    return (
+        *SAMPLED,
+        *COMMON,
+        *SEVERAL_AGENTS,
+        *ESTIMATES,
+        *INTRINSIC,
+        *chain.from_iterable(own),
+        *TUNES,
+    )
 
 
 def top_level(metrics: Iterable[Reported]) -> tuple[str, ...]:
@@ -129,5 +138,5 @@ def _hint(name: str, known: list[str]) -> str:
     return did_you_mean([] if found is None else [LEGACY.get(found, found)])
 
 
-_EVERY = (*SAMPLED, *COMMON, *SEVERAL_AGENTS, *ESTIMATES, *TUNES)
+_EVERY = (*SAMPLED, *COMMON, *SEVERAL_AGENTS, *ESTIMATES, *INTRINSIC, *TUNES)
 _EVERY_FAMILY = ("learner/", *families(_EVERY))

@@ -22,6 +22,7 @@ LINEAGE_PICTURE = "lineage.png"
 OPEN_LOOP_FILE = "open_loop.png"
 PARETO_FILE = "pareto.png"
 PARETO_TABLE = "pareto.csv"
+VISITS_FILE = "visits.png"
 REPORT_FILE = "report.html"
 FINAL_FILE = "final.json"
 

@@ -18,6 +18,8 @@ from recorded_data import recorded
 from small_runs import home, learns_from_replay, needs_data, settings_of
 
 from trainables import Algorithm
+from trainables.core.config.intrinsic import INTRINSIC_OPTIONS
+from trainables.core.config.off_policy import OffPolicyConfig
 from trainables.core.config.settings import Setting
 from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
@@ -42,6 +44,14 @@ GREEDY = {
 }
 SCALE = {"initial_scale": 5.0, "final_scale": 5.0, "scale_timesteps": 50, "scale_schedule": 5.0}
 OU = {"ou_theta": 0.5, "ou_sigma": 2.0, "ou_base_scale": 1.0, "ou_dt": 0.25}
+CURIOSITY = {
+    "eta": 0.5,
+    "lr": 0.01,
+    "num_epochs": 3,
+    "minibatch_size": 8,
+    "beta": 0.9,
+    "detach_features": True,
+}
 REMEMBERING = {
     "model": {"use_lstm": True, "lstm_cell_size": 8, "fcnet_hiddens": [8], "max_seq_len": 4},
     "replay_buffer_config": {"capacity": 2000},
@@ -102,6 +112,8 @@ CASES: dict[str, Case] = {
     **exploring("SoftQ", {"temperature": 50.0}),
     **exploring("OrnsteinUhlenbeckNoise", {**SCALE, **OU, "base": "mode"}),
     **exploring("GaussianNoise", {"stddev": 2.0}),
+    **exploring("Curiosity", CURIOSITY),
+    **exploring("Counts", {"normalize_bonus": True}),
     **exploring("ParameterNoise", {"target_distance": 1e-9}, training_intensity=8),
 }
 # Of one algorithm, where those do not do.
@@ -128,6 +140,16 @@ OF: dict[tuple[str, str], Case] = {
             "min_sample_timesteps_per_iteration": 512,  # a step of sigma shows in few actions
         },
     ),
+}
+
+
+# Rewards for what is new go with steps, not with sums of several.
+OF |= {
+    (name, path): (value, {**more, "n_step": 1})
+    for name in ("DQN", "SAC")
+    for path, (value, more) in CASES.items()
+    if more.get("exploration_config", {}).get("type") in INTRINSIC_OPTIONS
+    and path.partition(".")[2] not in OffPolicyConfig.intrinsic_without
 }
 
 
@@ -196,11 +218,13 @@ def named(algo: Algorithm, trial_id: str) -> Algorithm:
 
 
 def learned(algo: Algorithm) -> list[np.ndarray]:
-    """All that training changes: weights, targets, adaptive coefficients."""
+    """All that training changes: weights, targets, adaptive coefficients, what trains beside."""
     weights = [np.asarray(w) for w in algo.get_weights()["default_policy"].values()]
     learner = algo.learners["default_policy"]
     for target in learner.targets.values():
         weights += [p.detach().numpy().copy() for p in target.network.parameters()]
+    for part in algo.learners.worker.parts.get("default_policy", {}).values():
+        weights += [value.numpy().copy() for value in part.networks.state_dict().values()]
     return [*weights, np.array([*getattr(algo, "kl_coeffs", {}).values()])]
 
 

@@ -25,6 +25,7 @@ from search_spaces.documents import SpecError
 from trainables import DQN, PPO, metric_table
 from trainables.core.reported_metrics import (
     COMMON,
+    INTRINSIC,
     MODULE,
     OLDER,
     OLDER_EVALUATED,
@@ -181,6 +182,22 @@ def test_tune_stops_and_chooses_by_older_names_below_evaluation(
     best = results.get_best_result().metrics
     assert best is not None and best["training_iteration"] == 1
     assert best["evaluation/episode_reward_mean"] == best["evaluation/episode_return_mean"] >= 5
+
+
+def test_rewards_for_what_is_new_report_what_is_declared() -> None:
+    plain = {"env": "FrozenLake-v1"}
+    seen: set[str] = set()
+    for options in (
+        {"type": "Curiosity", "intrinsic_gamma": 0.9},
+        {"type": "RND"},
+        {"type": "Counts"},
+    ):
+        settings = settings_of("PPO", **plain, exploration_config=options)
+        with PPO(config=settings_of("PPO", **plain)) as without, PPO(config=settings) as algo:
+            results = [reported(algo.train()) for _ in range(2)]
+            assert results[0] == results[1]
+            seen |= results[0] - reported(without.train())
+    assert seen == names(INTRINSIC)
 
 
 @pytest.mark.parametrize("name", algorithm_names())

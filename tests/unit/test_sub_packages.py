@@ -114,6 +114,14 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.core.networks",
         "trainables.core.policy",
     ),
+    "trainables.core.curiosity": (
+        "trainables.core.data",
+        "trainables.core.config",
+        "trainables.core.distributions",
+        "trainables.core.networks",
+        "trainables.core.policy",
+        "trainables.core.learning",
+    ),
     "trainables.core.estimation": (
         "trainables.core.errors",
         "trainables.core.logs",
@@ -234,6 +242,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.runtime.envs",
         "trainables.core.export",
         "trainables.core.learning",
+        "trainables.core.curiosity",
         "trainables.runtime.offline",
         "trainables.runtime.callbacks",
         "trainables.runtime.trial_log",

@@ -210,6 +210,63 @@ ESTIMATES: tuple[Reported, ...] = (
 )
 """Of every algorithm that learns from data, with estimators."""
 
+_INTRINSIC = "`exploration_config` of the type "
+_ANY_INTRINSIC = f"{_INTRINSIC}Curiosity, RND or Counts"
+_NETWORKS = f"{_INTRINSIC}Curiosity or RND"
+
+
+def _of_bonus(name: str, unit: str, meaning: str, when: str = _ANY_INTRINSIC) -> Reported:
+    return Reported(f"learner/{MODULE}/curiosity/{name}", unit, meaning, when)
+
+
+INTRINSIC: tuple[Reported, ...] = (
+    _of_bonus(
+        "bonus_mean",
+        "reward",
+        "mean over the last experience of what was added to a step's reward for what is new",
+    ),
+    _of_bonus(
+        "intrinsic_share",
+        "",
+        "the sum of these over their sum with the sizes of the environment's rewards: 1 means that "
+        "there were none but bonuses",
+    ),
+    _of_bonus("curr_eta", "", "`eta` at this environment step"),
+    _of_bonus(
+        "states_visited",
+        "states",
+        "different ones so far, among those learned from",
+        f"{_ANY_INTRINSIC} in a Discrete observation space, Counts in any",
+    ),
+    _of_bonus(
+        "inverse_loss",
+        "nats",
+        "how wrong the inverse model is about actions: cross-entropies, half the squared errors of "
+        "continuous ones",
+        f"{_INTRINSIC}Curiosity",
+    ),
+    _of_bonus(
+        "forward_loss",
+        "",
+        "mean of |f(phi(s), a) - phi(s')|² / 2 over the gradient steps",
+        f"{_INTRINSIC}Curiosity",
+    ),
+    _of_bonus(
+        "predictor_loss",
+        "",
+        "mean squared error of the predictor of random features",
+        f"{_INTRINSIC}RND",
+    ),
+    _of_bonus(
+        "vf_loss",
+        "",
+        "mean of (V - v)² of the value function of bonuses",
+        "`intrinsic_gamma`",
+    ),
+    _of_bonus("grad_norm", "", "L2 norm of the gradient of what makes the bonus", _NETWORKS),
+)
+"""Of every algorithm that explores by rewards for what is new."""
+
 _MANY = "an environment of several agents"
 
 

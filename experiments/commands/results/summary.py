@@ -62,6 +62,7 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         "Effects": outcome.effects,
         "Lineage": outcome.lineage,
         "Open loop": outcome.open_loop,
+        "Visited states": outcome.visits,
         "Pareto front": outcome.pareto_picture,
         "Report": outcome.report,
     }

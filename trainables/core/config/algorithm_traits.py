@@ -40,8 +40,10 @@ class AlgorithmTraits(TakesOlderNames):
     why_no_exploration: ClassVar[str] = "it learns from actions that its policy sampled"
     # Why it can have no intrinsic rewards; None: it can.
     why_no_intrinsic: ClassVar[str | None] = "nothing says that its updates ask for them"
-    # Why bonuses have no value function of their own; None: they can have one.
-    why_no_intrinsic_gamma: ClassVar[str | None] = "bonuses are added to the rewards there"
+    # Options of these that it does without, each with the reason.
+    intrinsic_without: ClassVar[dict[str, str]] = {
+        "intrinsic_gamma": "bonuses are added to the rewards there"
+    }
     # Whether it learns from the log-probabilities of what was done.
     uses_logp: ClassVar[bool] = True
 
@@ -155,15 +157,18 @@ class AlgorithmTraits(TakesOlderNames):
                 f"{cls._algorithm()}: {cls.why_no_intrinsic}; allowed: "
                 f"{', '.join(cls.exploration_types)}"
             )
-        if given.get("intrinsic_gamma") is not None and cls.why_no_intrinsic_gamma is not None:
-            raise ConfigError(
-                f"exploration_config: intrinsic_gamma = {given['intrinsic_gamma']!r} is not "
-                f"supported by {cls._algorithm()}: {cls.why_no_intrinsic_gamma}; allowed: None"
-            )
+        for name, why in cls.intrinsic_without.items():
+            if given.get(name) is not None:
+                raise ConfigError(
+                    f"exploration_config: {name} = {given[name]!r} is not supported by "
+                    f"{cls._algorithm()}: {why}"
+                )
 
     @classmethod
     def _why_no_option(cls, name: str) -> str | None:
         """Return why an option of `exploration_config` is none of the algorithm's, or None."""
+        if name in cls.intrinsic_without and not cls.why_no_intrinsic:
+            return f"it is not supported by {cls._algorithm()}: {cls.intrinsic_without[name]}"
         options = {option for kind in cls._own_types() for option in OPTIONS[kind]}
         if name in ("type", *options):
             return None

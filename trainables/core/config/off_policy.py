@@ -68,6 +68,10 @@ class OffPolicyConfig(AlgorithmConfig):
     uses_logp: ClassVar[bool] = False
     learners_share_slots: ClassVar[bool] = False  # but the rows of what is drawn
     learns_from_data: ClassVar[bool] = True
+    intrinsic_without: ClassVar[dict[str, str]] = {
+        "intrinsic_gamma": "bonuses are added to the rewards of a drawn batch",
+        **dict.fromkeys(("num_epochs", "minibatch_size"), "each drawn batch is one step"),
+    }
 
     replay_buffer_config: dict[str, Any] = setting(
         {}, "training", "the replay buffer, see ReplayBufferConfig"

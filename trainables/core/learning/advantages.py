@@ -51,7 +51,7 @@ class AdvantageConfig(AlgorithmConfig):
         "ones are another's"
     )
     why_no_intrinsic: ClassVar[str | None] = None
-    why_no_intrinsic_gamma: ClassVar[str | None] = None
+    intrinsic_without: ClassVar[dict[str, str]] = {}
 
     use_critic: bool = setting(
         True,

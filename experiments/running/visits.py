@@ -1,0 +1,82 @@
+"""Where the best policy of a sweep has been in training, drawn: of small grids."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from trainables.core.checkpoint import CHECKPOINT_FILE, CheckpointError, load_state
+from trainables.core.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+_COUNTS = "visits.counts"
+
+
+def draw_visits_of_best(checkpoint: Path, policy: Path, out: Path) -> Path | None:
+    """Draw how often a policy's training has been in each cell of its grid.
+
+    A picture is not worth a sweep: where the environment is gone it is a warning.
+
+    Args:
+        checkpoint: The trial's, whose learner has counted: with rewards for what is new.
+        policy: The exported policy's folder.
+        out: The picture.
+
+    Returns:
+        The picture; None where nothing was counted, or the environment is no grid.
+    """
+    try:
+        metadata = load_state(policy, "policy")["metadata"]
+        grid = _grid_of(metadata["env"], metadata["env_config"])
+        if grid is None:
+            return None
+        (rows, columns), letters = grid
+        counts = _counts_of(checkpoint)
+        if counts is None or len(counts) != rows * columns:
+            return None
+    except ConfigError as error:
+        logger.warning("no picture of visited states: %s", error)
+        return None
+    except (CheckpointError, LookupError, TypeError, OSError):  # of a trainable of one's own
+        return None
+    from analysis.plots.visits import plot_visits
+
+    return plot_visits(counts.reshape(rows, columns), out, letters)
+
+
+def _counts_of(checkpoint: Path) -> np.ndarray | None:
+    """Return how often each state was learned from, `[num_states]`; None if nothing has counted."""
+    if not (checkpoint / CHECKPOINT_FILE).is_file():
+        return None
+    state = load_state(checkpoint, CHECKPOINT_FILE.removesuffix(".json"))
+    [parts] = state["learners"]["parts"].values()
+    counts = parts["curiosity"]["weights"].get(_COUNTS)
+    return None if counts is None else np.asarray(counts)
+
+
+def _grid_of(env: Any, env_config: dict[str, Any]) -> tuple[tuple[int, int], list[str]] | None:
+    """Return rows and columns of a grid world, and its map; None of another environment."""
+    from trainables.runtime.envs.make import resolve_env
+
+    if not isinstance(env, str) or not isinstance(
+        found := resolve_env(env), gym.envs.registration.EnvSpec
+    ):
+        return None
+    made = gym.make(found, **env_config)
+    try:
+        world: Any = made.unwrapped
+        if hasattr(world, "desc") and hasattr(world, "nrow"):  # FrozenLake
+            return (world.nrow, world.ncol), [
+                "".join(c.decode() for c in row) for row in world.desc
+            ]
+        shape = getattr(world, "shape", None)  # CliffWalking
+        if isinstance(shape, tuple) and len(shape) == 2:
+            return shape, []
+        return None
+    finally:
+        made.close()
