@@ -26,6 +26,12 @@ SCRIPTS: dict[str, dict[str, tuple[str, ...]]] = {
         "sb3": ("peer_sb3.py",),
         "rllib": ("peer_rllib.py",),
     },
+    "curiosity": {
+        "ours": ("ours_curiosity.py",),
+        "plain": ("ours_curiosity.py",),
+        "equal_work": ("ours_curiosity.py",),
+        "rllib": ("peer_rllib_curiosity.py",),
+    },
     "minatar": {"ours": ("ours_minatar.py",), "sb3": ("peer_sb3_minatar.py",)},
     **{
         algorithm: {
@@ -89,6 +95,7 @@ LABELS = {
     "evaluating": "Tunescape, evaluating",
     "native": "Tunescape, native",
     "equal_work": "Tunescape, equal work",
+    "plain": "Tunescape, without",
     "bare": "bare loop",
     "sb3": "Stable-Baselines3",
     "d3rlpy": "d3rlpy",

@@ -15,7 +15,7 @@ from trainables.core.curiosity.networks import feature_network
 from trainables.core.curiosity.novelty import BONUS, Novelty
 from trainables.core.curiosity.seen import Seen
 from trainables.core.data.batch import Batch, tree_of
-from trainables.core.data.features import FeatureSpec
+from trainables.core.data.features import FeatureSpec, joined_rows
 from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.gaussian import DiagGaussian
@@ -59,9 +59,8 @@ class IntrinsicCuriosity(Novelty):
 
     def _both_features(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return phi(s) and phi(s'), `[M, feature_dim]`."""
-        before, after = (
-            self.features(self.seen(tree_of(batch, n))) for n in ("features", "next_features")
-        )
+        seen = [self.seen(tree_of(batch, name)) for name in ("features", "next_features")]
+        before, after = self.features(joined_rows(seen)).chunk(2)  # one pass is faster than two
         return before, after
 
     def _errors(self, before: Tensor, after: Tensor, actions: Tensor) -> Tensor:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 Features = Tensor | dict[str, Tensor]
@@ -93,3 +94,12 @@ def map_tensors(function: Callable[[Tensor], Tensor], features: Features) -> Fea
     if isinstance(features, dict):
         return {name: function(tensor) for name, tensor in features.items()}
     return function(features)
+
+
+def joined_rows(parts: Sequence[Features]) -> Features:
+    """Return the rows of several features, one below the other."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(first := parts[0], dict):
+        return {name: torch.cat([part[name] for part in parts]) for name in first}  # type: ignore[index]
+    return torch.cat(parts)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from trainables.core.data.batch import (
     extra_columns,
     tree_columns,
 )
-from trainables.core.data.features import Features, map_tensors
+from trainables.core.data.features import Features, joined_rows, map_tensors
 from trainables.core.data.frame_stack import FRAMES
 from trainables.core.errors import ConfigError
 from trainables.core.learning.minibatches import (
@@ -262,14 +262,7 @@ def rollout_outputs(
         all_features.append(map_tensors(lambda part: part.to(HOST), features))
         all_outputs.append(ModuleOutput(*(part.to(HOST) for part in output)))
     outputs = ModuleOutput(*(_joined(parts) for parts in zip(*all_outputs, strict=True)))
-    return _joined_trees(all_features), outputs
-
-
-def _joined_trees(trees: Sequence[Any]) -> Features:
-    first = trees[0]
-    if isinstance(first, Tensor):
-        return _joined(trees)
-    return {name: _joined([tree[name] for tree in trees]) for name in first}
+    return joined_rows(all_features), outputs
 
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:
