@@ -103,6 +103,18 @@ def test_images_that_differ_by_one_byte_are_other_states() -> None:
     assert counts.num_states == len(visits) == 4 * 255 + 1
 
 
+def test_images_of_floats_are_rounded_to_bytes() -> None:
+    counts = made(FeatureSpec(0, {"screen": ImageSpec((1, 1, 1), False, scale=1.0)}))
+    generator = torch.Generator().manual_seed(3)
+    pixels = torch.randint(0, 256, (200, 1, 1, 1), generator=generator)
+    noise = 0.9 * (torch.rand(pixels.shape, generator=generator) - 0.5)
+    batch = {"next_features/screen": (pixels + noise) / 255}
+    counts.observe(batch, ALONE)
+    visits = Counter[Hashable](pixels.flatten().tolist())
+    bonuses = expected(visits, pixels.flatten().tolist())
+    np.testing.assert_allclose(counts.bonus(batch), bonuses, rtol=1e-6)
+
+
 def test_masks_are_no_part_of_a_state() -> None:
     counts = made(FeatureSpec(2, {"screen": IMAGE}, num_mask=3))
 

@@ -68,6 +68,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"type": "Curiosity", "feature_net_config": {"fcnet_activation": "rely"}},
         "exploration_config: feature_net_config: .*fcnet_activation = 'rely' is not allowed",
     ),
+    (
+        {"type": "RND", "feature_net_config": {"custom_model": "a:b", "fcnet_activation": "elu"}},
+        "feature_net_config: .*'fcnet_activation' has no effect with custom_model",
+    ),
     *[
         (
             {"type": "Curiosity", "sub_exploration": {"type": kind}},
