@@ -235,8 +235,10 @@ def is_intrinsic(exploration_config: Mapping[str, Any]) -> bool:
 def how_actions_are_chosen(exploration_config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of an `exploration_config` that says how actions are chosen.
 
-    That is all of it, but for an intrinsic reward its `sub_exploration`.
+    That is all of it, but for an intrinsic reward its `sub_exploration`; nothing while that is a
+    search domain.
     """
     if not is_intrinsic(exploration_config):
         return dict(exploration_config)
-    return dict(exploration_config.get("sub_exploration") or {})
+    given = exploration_config.get("sub_exploration") or {}
+    return {} if is_search_domain(given) else dict(given)

@@ -40,6 +40,11 @@ def without_learner_dict(values: Mapping[str, Any], present: Any = None) -> Mapp
     exploration = found.get("exploration_config")
     if exploration is None:
         exploration = {} if present is None else present.exploration_config
+    if not isinstance(exploration, Mapping) or is_search_domain(exploration):
+        raise ConfigError(
+            f"{LEARNER_DICT} cannot be joined with exploration_config = {exploration!r}; allowed: "
+            "a dict, which may hold search domains"
+        )
     if is_intrinsic(exploration):
         for name, value in meant.items():
             if name in exploration and exploration[name] != value:

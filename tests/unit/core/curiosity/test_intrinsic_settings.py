@@ -1,0 +1,372 @@
+"""`exploration_config` with an intrinsic reward: what is refused, and what the rest means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ray import tune
+
+from trainables import (
+    A2CConfig,
+    AlgorithmConfig,
+    APPOConfig,
+    BCConfig,
+    CQLConfig,
+    DQNConfig,
+    DreamerV3Config,
+    IMPALAConfig,
+    IQLConfig,
+    MARWILConfig,
+    PPOConfig,
+    SACConfig,
+)
+from trainables.core.config.exploration import ExplorationConfig
+from trainables.core.config.intrinsic import (
+    INTRINSIC_OPTIONS,
+    IntrinsicSettings,
+    how_actions_are_chosen,
+    is_intrinsic,
+)
+from trainables.core.errors import ConfigError
+
+TYPES = ("Curiosity", "RND", "Counts")
+CURIOSITY = {"type": "Curiosity"}
+EPSILON = {"type": "EpsilonGreedy", "final_epsilon": 0.1}
+LEARNER_DICT = {"intrinsic_reward_coeff": 0.05, "forward_loss_weight": 0.2}
+MEANT = {"type": "Curiosity", "normalize_bonus": False, "eta": 0.05, "beta": 0.2}
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    (
+        {"type": "RND", "beta": 0.1},
+        r"exploration_config: 'beta' is no option of 'RND' \(.*\); it belongs to Curiosity$",
+    ),
+    (
+        {"type": "Counts", "lr": 0.1},
+        r"'lr' is no option of 'Counts' \(its options: eta, .*\); it belongs to Curiosity, RND$",
+    ),
+    ({"type": "Curiosity", "hash_bits": 8}, "'hash_bits' is no .*; it belongs to Counts$"),
+    ({"type": "Curiosity", "temperature": 1.0}, "'temperature' is no .*; it belongs to SoftQ$"),
+    ({"type": "Curiosty"}, "type = 'Curiosty' is unknown; .* did you mean 'Curiosity'"),
+    ({"type": "RND", "ete": 1.0}, "'ete' of ExplorationConfig; did you mean 'eta'"),
+    ({"type": "RND", "eta": -0.1}, "eta = -0.1 is not allowed; allowed: .*>= 0"),
+    ({"type": "Curiosity", "beta": 1.5}, "beta = 1.5 is not allowed"),
+    ({"type": "RND", "intrinsic_gamma": 1.0}, "intrinsic_gamma = 1.0 is not allowed"),
+    ({"type": "Counts", "hash_bits": 63}, "hash_bits = 63 is not allowed"),
+    ({"type": "Counts", "table_size": 1}, "table_size = 1 is not allowed"),
+    ({"type": "RND", "predictor_hiddens": [0]}, "predictor_hiddens"),
+    (
+        {"type": "RND", "feature_net_config": {"use_lstm": True}},
+        "exploration_config: feature_net_config: 'use_lstm' is none of its settings; "
+        "allowed: fcnet_hiddens, .*conv_filters",
+    ),
+    (
+        {"type": "Curiosity", "feature_net_config": {"fcnet_hidden": [8]}},
+        "exploration_config: feature_net_config: .*'fcnet_hidden'.*did you mean 'fcnet_hiddens'",
+    ),
+    (
+        {"type": "Curiosity", "feature_net_config": {"fcnet_activation": "rely"}},
+        "exploration_config: feature_net_config: .*fcnet_activation = 'rely' is not allowed",
+    ),
+    (
+        {"type": "RND", "feature_net_config": {"custom_model": "a:b", "fcnet_activation": "elu"}},
+        "feature_net_config: .*'fcnet_activation' has no effect with custom_model",
+    ),
+    *[
+        (
+            {"type": "Curiosity", "sub_exploration": {"type": kind}},
+            f"exploration_config: sub_exploration: type = '{kind}' adds a reward, too; allowed",
+        )
+        for kind in TYPES
+    ],
+    (
+        {"type": "RND", "sub_exploration": {"type": "StochasticSampling", "eta": 0.1}},
+        "'eta' is no option of 'StochasticSampling'",
+    ),
+    (
+        {"type": "RND", "sub_exploration": {"type": "EpsilonGreedy"}},
+        "exploration_config: type = 'EpsilonGreedy' is not supported by PPO: .*; allowed: "
+        "StochasticSampling, Curiosity, RND, Counts$",
+    ),
+    (
+        {"type": "RND", "sub_exploration": {"random_timesteps": 5}},
+        "random_timesteps = 5 is not supported by PPO",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), REFUSED)
+def test_what_is_refused(given: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        PPOConfig().exploration(exploration_config=given)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize(
+    ("config_class", "why"),
+    [
+        (CQLConfig, "its conservative term keeps to what data hold"),
+        (IQLConfig, "it learns from what data hold, and explores nothing"),
+        (BCConfig, "it learns from what others did, and explores nothing"),
+        (MARWILConfig, "it learns from what others did, and explores nothing"),
+        (DreamerV3Config, "its policy learns from what the world model dreams"),
+    ],
+)
+def test_who_can_have_no_intrinsic_reward(
+    config_class: type[AlgorithmConfig], why: str, kind: str
+) -> None:
+    name = config_class.__name__.removesuffix("Config")
+    expected = f"type = '{kind}' is not supported by {name}: {why}.*; allowed: .*StochasticSampling"
+    with pytest.raises(ConfigError, match=expected) as refused:
+        config_class().exploration(exploration_config={"type": kind})
+    allowed = str(refused.value).rsplit("allowed: ", 1)[1]
+    assert not set(TYPES) & set(allowed.split(", "))
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize(
+    ("config_class", "why"),
+    [
+        (IMPALAConfig, "V-trace has the values of one kind of reward alone"),
+        (APPOConfig, "V-trace has the values of one kind of reward alone"),
+        (DQNConfig, "bonuses are added to the rewards there"),
+        (SACConfig, "bonuses are added to the rewards there"),
+    ],
+)
+def test_who_has_no_second_value_function(
+    config_class: type[AlgorithmConfig], why: str, kind: str
+) -> None:
+    name = config_class.__name__.removesuffix("Config")
+    given = {"type": kind, "intrinsic_gamma": 0.9}
+    expected = f"intrinsic_gamma = 0.9 is not supported by {name}: {why}; allowed: None"
+    with pytest.raises(ConfigError, match=expected):
+        config_class().exploration(exploration_config=given)
+    config_class().exploration(exploration_config={"type": kind, "intrinsic_gamma": None})
+
+
+@pytest.mark.parametrize("config_class", [PPOConfig, A2CConfig])
+def test_who_has_one(config_class: type[AlgorithmConfig]) -> None:
+    given = {"type": "RND", "intrinsic_gamma": 0.9}
+    config = config_class().environment("CartPole-v1").exploration(exploration_config=given)
+    config.validate()
+    intrinsic = config.resolve().intrinsic
+    assert intrinsic is not None and intrinsic.intrinsic_gamma == 0.9
+
+
+@pytest.mark.parametrize(
+    ("config_class", "env", "n_step"),
+    [
+        (DQNConfig, "CartPole-v1", 3),
+        (DQNConfig, "CartPole-v1", [1, 3]),
+        (SACConfig, "Pendulum-v1", 3),
+    ],
+)
+def test_drawn_rows_are_steps(config_class: type[AlgorithmConfig], env: str, n_step: Any) -> None:
+    config = config_class().environment(env).training(n_step=n_step)
+    config.validate()
+    config.exploration(exploration_config={"type": "RND"})
+    with pytest.raises(
+        ConfigError, match=r"n_step = .*3.* is not possible .* of the type 'RND'.*; allowed: 1$"
+    ):
+        config.validate()
+    config.training(n_step=1).validate()
+
+
+# ------------------------------------------------------------------ what the parts mean
+
+
+def test_sub_exploration_says_how_actions_are_chosen() -> None:
+    given = {"type": "RND", "eta": 0.3, "sub_exploration": {"type": "SoftQ", "temperature": 2.0}}
+    config = DQNConfig().environment("CartPole-v1").exploration(exploration_config=given)
+    config.validate()
+    resolved = config.resolve()
+    assert resolved.exploration == ExplorationConfig(type="SoftQ", temperature=2.0)
+    assert resolved.intrinsic == ExplorationConfig.of(given)
+    assert (resolved.intrinsic.type, resolved.intrinsic.eta) == ("RND", 0.3)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize(
+    ("config_class", "own"),
+    [
+        (PPOConfig, "StochasticSampling"),
+        (SACConfig, "StochasticSampling"),
+        (DQNConfig, "EpsilonGreedy"),
+        (IMPALAConfig, "StochasticSampling"),
+    ],
+)
+def test_without_it_they_are_chosen_as_ever(
+    config_class: type[AlgorithmConfig], own: str, kind: str
+) -> None:
+    config = config_class().exploration(exploration_config={"type": kind})
+    assert config.resolve().exploration == ExplorationConfig(type=own)
+    assert config_class().resolve().intrinsic is None
+    config.exploration(exploration_config={"type": own})
+    assert config.resolve().intrinsic is None
+
+
+def test_options_of_sub_exploration_alone_fit_the_algorithms_own_type() -> None:
+    def config(options: dict[str, Any]) -> DQNConfig:
+        given = {"type": "Counts", "sub_exploration": options}
+        return DQNConfig().environment("CartPole-v1").exploration(exploration_config=given)
+
+    config({"final_epsilon": 0.2}).validate()
+    assert config({"final_epsilon": 0.2}).resolve().exploration.final_epsilon == 0.2
+    with pytest.raises(ConfigError, match="'temperature' is no option of 'EpsilonGreedy'"):
+        config({"temperature": 2.0}).validate()
+    with pytest.raises(ConfigError, match="'eta' is no option of 'EpsilonGreedy'"):
+        config({"eta": 2.0}).validate()
+
+
+def test_env_runners_may_choose_each_in_its_own_way() -> None:
+    given = {"type": "Counts", "sub_exploration": {"type": "PerWorkerEpsilonGreedy"}}
+    config = DQNConfig().environment("CartPole-v1").env_runners(num_env_runners=2)
+    resolved = config.exploration(exploration_config=given).resolve()
+    assert resolved.explores_per_worker and resolved.exploration.type == "EpsilonGreedy"
+
+
+def test_every_option_of_an_intrinsic_reward_belongs_to_a_type() -> None:
+    of_types = {name for options in INTRINSIC_OPTIONS.values() for name in options}
+    assert of_types == set(IntrinsicSettings.settings())
+    assert set(INTRINSIC_OPTIONS) == set(TYPES)
+
+
+def test_what_an_exploration_config_is() -> None:
+    sub = {"type": "SoftQ"}
+    assert [is_intrinsic({"type": kind}) for kind in (*TYPES, "SoftQ", None)] == [
+        *[True] * 3,
+        *[False] * 2,
+    ]
+    assert not is_intrinsic({}) and not is_intrinsic({"type": tune.choice(TYPES)})
+    assert how_actions_are_chosen(sub) == sub
+    assert how_actions_are_chosen({**CURIOSITY, "sub_exploration": sub}) == sub
+    assert how_actions_are_chosen({**CURIOSITY, "sub_exploration": None}) == {}
+    assert how_actions_are_chosen(CURIOSITY) == {}
+
+
+# ------------------------------------------------------------------ the learner's dict
+
+
+def test_the_learners_dict_is_curiosity_without_a_size() -> None:
+    config = PPOConfig().environment("CartPole-v1").training(learner_config_dict=LEARNER_DICT)
+    assert config.exploration_config == MEANT
+    config.validate()
+    intrinsic = config.resolve().intrinsic
+    assert intrinsic is not None and (intrinsic.eta, intrinsic.beta) == (0.05, 0.2)
+    assert config.resolve().exploration.type == "StochasticSampling"
+
+
+@pytest.mark.parametrize(
+    ("name", "mine"), [("intrinsic_reward_coeff", "eta"), ("forward_loss_weight", "beta")]
+)
+def test_one_number_of_it_leaves_the_other_what_it_is(name: str, mine: str) -> None:
+    config = PPOConfig().training(learner_config_dict={name: 0.5})
+    assert config.exploration_config == {**CURIOSITY, "normalize_bonus": False, mine: 0.5}
+
+
+def test_an_empty_one_says_nothing() -> None:
+    assert PPOConfig().training(learner_config_dict={}).exploration_config == {}
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_how_actions_are_chosen_stays_what_it_was(at_once: bool) -> None:
+    config = DQNConfig()
+    if at_once:
+        both = {"exploration_config": EPSILON, "learner_config_dict": LEARNER_DICT}
+        config.update_from_dict(both)
+    else:
+        config.exploration(exploration_config=EPSILON).training(learner_config_dict=LEARNER_DICT)
+    assert config.exploration_config == {**MEANT, "sub_exploration": EPSILON}
+    assert config.resolve().exploration.final_epsilon == 0.1
+
+
+def test_as_an_attribute_and_in_a_check_it_means_the_same() -> None:
+    config = PPOConfig()
+    config.learner_config_dict = dict(LEARNER_DICT)
+    assert config.exploration_config == MEANT
+    checked = PPOConfig.check({"learner_config_dict": LEARNER_DICT})
+    assert checked == {"exploration_config": MEANT}
+
+
+@pytest.mark.parametrize("name", ["beta", "eta", "my_own"])
+def test_other_names_are_refused(name: str) -> None:
+    expected = (
+        f"learner_config_dict: '{name}' is not supported: give a subclass of Learner as "
+        "learner_class; allowed: intrinsic_reward_coeff, forward_loss_weight"
+    )
+    with pytest.raises(ConfigError, match=expected):
+        PPOConfig().training(learner_config_dict={**LEARNER_DICT, name: 1})
+
+
+def test_values_that_are_not_allowed_are_refused_by_the_settings_name() -> None:
+    with pytest.raises(ConfigError, match="beta = 2 is not allowed"):
+        PPOConfig().training(learner_config_dict={"forward_loss_weight": 2})
+    with pytest.raises(ConfigError, match="type = 'Curiosity' is not supported by CQL"):
+        CQLConfig().training(learner_config_dict=LEARNER_DICT)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({**CURIOSITY, "eta": 0.1}, "eta"),
+        ({**CURIOSITY, "beta": 0.5}, "beta"),
+        ({**CURIOSITY, "normalize_bonus": True}, "normalize_bonus"),
+        ({"type": "RND"}, "type"),
+    ],
+)
+def test_values_that_contradict_each_other_are_refused(given: dict[str, Any], name: str) -> None:
+    expected = f"'{name}' of exploration_config is given twice with different values: learner_conf"
+    with pytest.raises(ConfigError, match=expected):
+        PPOConfig().update_from_dict(
+            {"exploration_config": given, "learner_config_dict": LEARNER_DICT}
+        )
+
+
+def test_equal_and_further_values_go_together() -> None:
+    given = {**CURIOSITY, "eta": 0.05, "feature_dim": 8}
+    config = PPOConfig().exploration(exploration_config=given)
+    config.training(learner_config_dict=LEARNER_DICT)
+    assert config.exploration_config == {**MEANT, "feature_dim": 8}
+
+
+# ------------------------------------------------------------------ search domains
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"type": "RND", "eta": tune.choice([0.1, 0.2])},
+        {"type": "RND", "eta": {"grid_search": [0.1, 0.2]}},
+        {"type": tune.choice(["RND", "Curiosity"]), "eta": 0.1},
+        {"type": tune.choice(TYPES), "eta": tune.loguniform(1e-3, 1)},
+        {"type": "RND", "predictor_hiddens": tune.choice([[8], [16]])},
+        {"type": "RND", "feature_net_config": tune.choice([{}, {"fcnet_hiddens": [8]}])},
+        {"type": "RND", "feature_net_config": {"fcnet_hiddens": tune.choice([[8], [16]])}},
+        {"type": "RND", "sub_exploration": tune.choice([None, {"type": "SoftQ"}])},
+        {"type": "RND", "sub_exploration": {"grid_search": [None, {"type": "SoftQ"}]}},
+        {"type": "RND", "sub_exploration": {"type": tune.choice(["SoftQ", "EpsilonGreedy"])}},
+        {"type": "RND", "sub_exploration": {"type": "SoftQ", "temperature": tune.choice([1, 2])}},
+        tune.choice([{}, {"type": "RND"}]),
+    ],
+)
+def test_search_domains_pass(given: Any) -> None:
+    config = DQNConfig().exploration(exploration_config=given)
+    assert config.exploration_config == given
+    with pytest.raises(ConfigError, match="exploration_config: a search domain can be swept"):
+        config.environment("CartPole-v1").validate()
+
+
+def test_the_learners_dict_may_be_searched() -> None:
+    searched = tune.choice([0.1, 0.2])
+    config = PPOConfig().training(learner_config_dict={"intrinsic_reward_coeff": searched})
+    assert config.exploration_config == {**CURIOSITY, "normalize_bonus": False, "eta": searched}
+
+
+@pytest.mark.parametrize(
+    "exploration",
+    [tune.choice([{}, {"type": "RND"}]), {"grid_search": [{}, {"type": "RND"}]}, "Curiosity"],
+)
+def test_with_what_is_no_dict_it_cannot_be_joined(exploration: Any) -> None:
+    expected = "learner_config_dict cannot be joined with exploration_config = "
+    with pytest.raises(ConfigError, match=expected):
+        PPOConfig.check({"exploration_config": exploration, "learner_config_dict": LEARNER_DICT})
