@@ -235,7 +235,8 @@ INTRINSIC: tuple[Reported, ...] = (
     _of_bonus(
         "states_visited",
         "states",
-        "different ones so far, among those learned from",
+        "different ones so far, among those learned from; with a replay buffer the mean over the "
+        "iteration's updates",
         f"{_ANY_INTRINSIC} in a Discrete observation space, Counts in any",
     ),
     _of_bonus(

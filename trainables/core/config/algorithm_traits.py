@@ -161,7 +161,7 @@ class AlgorithmTraits(TakesOlderNames):
             if given.get(name) is not None:
                 raise ConfigError(
                     f"exploration_config: {name} = {given[name]!r} is not supported by "
-                    f"{cls._algorithm()}: {why}"
+                    f"{cls._algorithm()}: {why}; leave it out"
                 )
 
     @classmethod

@@ -16,7 +16,8 @@ _MEANS = {"intrinsic_reward_coeff": "eta", "forward_loss_weight": "beta"}
 def without_learner_dict(values: Mapping[str, Any], present: Any = None) -> Mapping[str, Any]:
     """Return values with an `exploration_config` in the place of the learner's curiosity.
 
-    Its bonuses are as they are, and not normalised. How actions are chosen stays what it was.
+    Its bonuses are as they are, and not normalised. How actions are chosen stays what it was, and
+    so do other options of a curiosity that the config has already.
 
     Args:
         values: Settings by name.
@@ -47,7 +48,8 @@ def without_learner_dict(values: Mapping[str, Any], present: Any = None) -> Mapp
         )
     if is_intrinsic(exploration):
         for name, value in meant.items():
-            if name in exploration and exploration[name] != value:
+            both = "exploration_config" in found and name in exploration
+            if both and exploration[name] != value:
                 raise ConfigError(
                     f"{name!r} of exploration_config is given twice with different values: "
                     f"{LEARNER_DICT} says {value!r}"

@@ -129,8 +129,8 @@ def test_who_can_have_no_intrinsic_reward(
     [
         (IMPALAConfig, "V-trace has the values of one kind of reward alone"),
         (APPOConfig, "V-trace has the values of one kind of reward alone"),
-        (DQNConfig, "bonuses are added to the rewards there"),
-        (SACConfig, "bonuses are added to the rewards there"),
+        (DQNConfig, "bonuses are added to the rewards of a drawn batch"),
+        (SACConfig, "bonuses are added to the rewards of a drawn batch"),
     ],
 )
 def test_who_has_no_second_value_function(
@@ -138,7 +138,7 @@ def test_who_has_no_second_value_function(
 ) -> None:
     name = config_class.__name__.removesuffix("Config")
     given = {"type": kind, "intrinsic_gamma": 0.9}
-    expected = f"intrinsic_gamma = 0.9 is not supported by {name}: {why}; allowed: None"
+    expected = f"intrinsic_gamma = 0.9 is not supported by {name}: {why}; leave it out"
     with pytest.raises(ConfigError, match=expected):
         config_class().exploration(exploration_config=given)
     config_class().exploration(exploration_config={"type": kind, "intrinsic_gamma": None})

@@ -85,6 +85,16 @@ PIXEL = base64.b64decode(
 )
 
 
+def test_visited_states_are_on_the_page_itself(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path, trials(2))
+    (sweep / "visits.png").write_bytes(PIXEL)
+    page = page_of(sweep)
+    (source,) = [value for tag, name, value in page.attributes if (tag, name) == ("img", "src")]
+    assert base64.b64decode(source.partition(",")[2]) == PIXEL
+    assert "#s-visits" in [value for _, name, value in page.attributes if name == "href"]
+    assert "led into each cell" in page.text
+
+
 def test_what_the_world_model_expects_is_on_the_page_itself(tmp_path: Path) -> None:
     sweep = make_sweep(tmp_path, trials(2))
     (sweep / "open_loop.png").write_bytes(PIXEL)
