@@ -50,13 +50,21 @@ def draw_visits_of_best(checkpoint: Path, policy: Path, out: Path) -> Path | Non
 
 
 def _counts_of(checkpoint: Path) -> np.ndarray | None:
-    """Return how often each state was learned from, `[num_states]`; None if nothing has counted."""
-    if not (checkpoint / CHECKPOINT_FILE).is_file():
-        return None
-    state = load_state(checkpoint, CHECKPOINT_FILE.removesuffix(".json"))
-    [parts] = state["learners"]["parts"].values()
-    counts = parts["curiosity"]["weights"].get(_COUNTS)
-    return None if counts is None else np.asarray(counts)
+    """Return how often each state was learned from, `[num_states]`, by all seeds of a trial.
+
+    Args:
+        checkpoint: Of a run, or with a folder for each seed.
+
+    Returns:
+        None if nothing has counted.
+    """
+    runs = [checkpoint] if (checkpoint / CHECKPOINT_FILE).is_file() else checkpoint.glob("seed_*")
+    found = []
+    for run in runs:
+        state = load_state(run, CHECKPOINT_FILE.removesuffix(".json"))
+        [parts] = state["learners"]["parts"].values()
+        found.append(np.asarray(parts["curiosity"]["weights"][_COUNTS]))
+    return np.sum(found, axis=0) if found else None
 
 
 def _grid_of(env: Any, env_config: dict[str, Any]) -> tuple[tuple[int, int], list[str]] | None:

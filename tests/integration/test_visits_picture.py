@@ -9,7 +9,7 @@ import pytest
 from small_runs import settings_of
 
 from analysis.plots.visits import draw_visits
-from experiments.running.visits import draw_visits_of_best
+from experiments.running.visits import _counts_of, draw_visits_of_best
 from trainables import PPO
 
 LAKE = ("SFFF", "FHFH", "FFFH", "HFFG")
@@ -37,6 +37,18 @@ def test_of_a_grid(env: str, tmp_path: Path) -> None:
 def test_of_nothing_else(env: str, options: dict[str, str], tmp_path: Path) -> None:
     more = {"env_config": {"max_episode_steps": 20}}
     assert drawn(tmp_path, env, options, **more) is None
+
+
+def test_of_several_seeds_all_steps_count(tmp_path: Path) -> None:
+    trial = tmp_path / "trial"
+    for seed in range(2):
+        config = settings_of("PPO", "FrozenLake-v1", exploration_config={"type": "RND"}, seed=seed)
+        with PPO(config) as algo:
+            algo.train()
+            algo.save(str(trial / f"seed_{seed}"))
+            steps = algo.num_env_steps_sampled
+    counts = _counts_of(trial)
+    assert counts is not None and counts.sum() > 1.5 * steps
 
 
 def test_a_checkpoint_of_ones_own_costs_no_sweep(tmp_path: Path) -> None:
