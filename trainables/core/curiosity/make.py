@@ -33,7 +33,7 @@ def intrinsic_rewards(config: Any, policy: Policy) -> Parts:
         policy,
         _novelty(settings, policy),
         settings,
-        lambda_=getattr(config, "lambda_", 0.95),
+        lambda_=getattr(config, "lambda_", 1.0) if getattr(config, "use_gae", False) else 1.0,
         burn_in=0 if sequences is None else sequences.burn_in,
     )
     return {PART: part}
