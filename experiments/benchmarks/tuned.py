@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,10 @@ from experiments.sweep.load import load_spec
 from trainables.registry import get_algorithm
 from trainables.runtime.evaluation.play import evaluate_policy
 
-COLORS = ("#0072b2", "#d55e00")
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#7f7f7f")
 OVER = {"curve": "environment steps", "by_seconds": "seconds of training"}
 """What is drawn of a run: its curves, and over what they run."""
+_LEGEND_WIDTH = 36  # characters of a line
 POINTS = 50
 """Points of a curve that are kept at most."""
 
@@ -160,6 +162,7 @@ def draw(runs: list[Result], path: Path) -> None:
     for axes, (task, over) in zip(grid, panels, strict=False):
         variants = [(variant, r) for (name, variant), r in groups.items() if name == task]
         for color, (variant, measured) in zip(COLORS, variants, strict=False):
+            variant = fill(variant, _LEGEND_WIDTH)
             if over == "curve":
                 curves.band(axes, [run[over] for run in measured], color, variant)
                 continue

@@ -233,10 +233,7 @@ def test_a_policy_of_several_can_be_the_only_curious_one() -> None:
         "PPO",
         "multi_agent_cartpole",
         env_config={"num_agents": 2},
-        policies={
-            "curious": {"exploration_config": {"type": "RND"}},
-            "other": {},
-        },
+        policies={"curious": {"config": {"exploration_config": {"type": "RND"}}}, "other": {}},
         policy_mapping_fn={"agent_0": "curious", "agent_1": "other"},
     )
     with algo_class(config) as algo:

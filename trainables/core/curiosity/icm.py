@@ -15,7 +15,7 @@ from trainables.core.curiosity.networks import feature_network
 from trainables.core.curiosity.novelty import BONUS, Novelty
 from trainables.core.curiosity.seen import Seen
 from trainables.core.data.batch import Batch, tree_of
-from trainables.core.data.features import FeatureSpec, joined_rows
+from trainables.core.data.features import Features, FeatureSpec, joined_rows
 from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.gaussian import DiagGaussian
@@ -71,6 +71,10 @@ class IntrinsicCuriosity(Novelty):
     def bonus(self, batch: Batch) -> Tensor:
         actions = self._distribution.encode(batch["actions"])
         return self._errors(*self._both_features(batch), actions)
+
+    def rollout_bonus(self, features: Features, actions: Tensor) -> Tensor:
+        phi = self.features(self.seen(features))  # of each row once: it is the next one's, too
+        return self._errors(phi[:-1], phi[1:], self._distribution.encode(actions))
 
     def loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
         """Return `(1 - beta) L_inverse + beta L_forward`, and both."""

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
 
-from trainables.core.data.batch import Batch
+from trainables.core.data.batch import Batch, tree_columns
+from trainables.core.data.features import Features, map_tensors
 from trainables.core.learning.learner import Metrics
 from trainables.core.learning.ranks import Ranks
 
@@ -34,6 +35,19 @@ class Novelty(nn.Module, ABC):
     @abstractmethod
     def bonus(self, batch: Batch) -> Tensor:
         """Return the bonus of each transition, `[M]`, 0 or more."""
+
+    def rollout_bonus(self, features: Features, actions: Tensor) -> Tensor:
+        """Return the bonuses of a rollout's rows, `[T, N]`, also of those that are no steps.
+
+        Args:
+            features: Of all rows, `[T+1, N, …]`.
+            actions: `[T, N, …]`.
+        """
+        before = map_tensors(lambda part: part[:-1].flatten(0, 1), features)
+        after = map_tensors(lambda part: part[1:].flatten(0, 1), features)
+        batch = {"actions": actions.flatten(0, 1)}
+        batch |= tree_columns("features", before) | tree_columns("next_features", after)
+        return self.bonus(batch).view(actions.shape[:2])
 
     def loss(self, batch: Batch) -> tuple[Tensor, Metrics]:
         """Return the loss of the trained networks, a mean over rows, and what to report.

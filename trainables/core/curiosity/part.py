@@ -86,10 +86,9 @@ class IntrinsicReward(LearnerPart):
         columns, seen = self._columns(rollout)
         steps = {name: column[valid] for name, column in columns.items()}
         self._observe(steps)
-        raw = self._bonuses(steps)
-        self._size.update(raw.to(self._policy.device), self.ranks)
-        bonuses = torch.zeros(valid.shape)
-        bonuses[valid] = self._sized(raw).to(HOST)
+        raw = self._bonuses(seen, columns["actions"])
+        self._size.update(raw[valid].to(self._policy.device), self.ranks)
+        bonuses = self._sized(raw) * valid
         told = rollout
         if self.settings.intrinsic_gamma is None:
             added = (self.eta * bonuses).numpy()
@@ -190,13 +189,19 @@ class IntrinsicReward(LearnerPart):
         if self.visits is not None:
             self.visits.update(tree_of(here, "next_features"), self.ranks)
 
-    def _bonuses(self, steps: Batch) -> Tensor:
-        """Return the bonuses of a rollout's steps as they are, `[M]`, in host memory."""
-        found = [torch.zeros(0)]
-        for start in range(0, len(steps["actions"]), _ROWS_AT_ONCE):
-            rows = slice(start, start + _ROWS_AT_ONCE)
-            part = {name: c[rows].to(self._policy.device) for name, c in steps.items()}
-            found.append(self.novelty.bonus(part).to(HOST))
+    def _bonuses(self, seen: Features, actions: Tensor) -> Tensor:
+        """Return the bonuses of a rollout's rows as they are, `[T, N]`, in host memory.
+
+        Args:
+            seen: Features, `[T+1, N, …]`.
+            actions: `[T, N, …]`.
+        """
+        device, found = self._policy.device, []
+        length = max(1, _ROWS_AT_ONCE // max(1, actions.shape[1]))
+        for start in range(0, len(actions), length):
+            rows = slice(start, start + length)
+            here = _rows(seen, slice(start, start + length + 1), device)
+            found.append(self.novelty.rollout_bonus(here, actions[rows].to(device)).to(HOST))
         return torch.cat(found)
 
     def _sized(self, raw: Tensor) -> Tensor:
@@ -211,8 +216,9 @@ class IntrinsicReward(LearnerPart):
     def _advantages(self, seen: Features, bonuses: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
         """Return advantages of bonuses, and the targets of their value function, `[T, N]`."""
         device = self._policy.device
-        rows = torch.arange(len(valid) + 1).split(max(1, _ROWS_AT_ONCE // valid.shape[1]))
-        values = torch.cat([self._values(_rows(seen, part, device)).to(HOST) for part in rows])
+        length = max(1, _ROWS_AT_ONCE // max(1, valid.shape[1]))
+        parts = [slice(start, start + length) for start in range(0, len(valid) + 1, length)]
+        values = torch.cat([self._values(_rows(seen, rows, device)).to(HOST) for rows in parts])
         gamma = self.settings.intrinsic_gamma
         assert gamma is not None
         advantages = endless_gae(bonuses, values, valid, gamma, self._lambda)
@@ -259,5 +265,5 @@ def _learner(trained: nn.Module, settings: ExplorationConfig) -> Learner:
     return learner
 
 
-def _rows(features: Features, rows: Tensor, device: torch.device) -> Features:
+def _rows(features: Features, rows: slice, device: torch.device) -> Features:
     return map_tensors(lambda part: part[rows].to(device), features)

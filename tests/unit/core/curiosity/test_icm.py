@@ -17,6 +17,7 @@ from torch.nn import functional
 from trainables.core.config.exploration import ExplorationConfig
 from trainables.core.curiosity.icm import IntrinsicCuriosity, inverse_loss
 from trainables.core.curiosity.novelty import BONUS
+from trainables.core.curiosity.rnd import RandomDistillation
 from trainables.core.data.batch import Batch
 from trainables.core.data.features import FeatureSpec
 from trainables.core.distributions.base import Distribution
@@ -254,3 +255,19 @@ def test_how_actions_were_explored_is_none_of_its_business(
     np.testing.assert_allclose(found.detach(), expected, rtol=1e-5)
     found.sum().backward()
     assert told.grad is not None and (told.grad != 0).all()
+
+
+def test_bonuses_of_a_rollout_are_those_of_its_steps() -> None:
+    torch.manual_seed(3)
+    spec, settings = FeatureSpec(4), ExplorationConfig.of({"type": "Curiosity"})
+    models = [
+        IntrinsicCuriosity(spec, distribution_for(gym.spaces.Discrete(3)), settings),
+        RandomDistillation(spec, ExplorationConfig.of({"type": "RND"})),
+    ]
+    features, actions = torch.randn(6, 2, 4), torch.randint(3, (5, 2))
+    for model in models:
+        found = model.rollout_bonus(features, actions)
+        assert found.shape == (5, 2)
+        for t in range(5):
+            step = {"features": features[t], "next_features": features[t + 1]}
+            torch.testing.assert_close(found[t], model.bonus({**step, "actions": actions[t]}))
