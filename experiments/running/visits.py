@@ -10,7 +10,6 @@ import gymnasium as gym
 import numpy as np
 
 from trainables.core.checkpoint import CHECKPOINT_FILE, CheckpointError, load_state
-from trainables.core.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
@@ -31,19 +30,20 @@ def draw_visits_of_best(checkpoint: Path, policy: Path, out: Path) -> Path | Non
         The picture; None where nothing was counted, or the environment is no grid.
     """
     try:
-        metadata = load_state(policy, "policy")["metadata"]
-        grid = _grid_of(metadata["env"], metadata["env_config"])
-        if grid is None:
-            return None
-        (rows, columns), letters = grid
         counts = _counts_of(checkpoint)
-        if counts is None or len(counts) != rows * columns:
+        if counts is None:
             return None
-    except ConfigError as error:
-        logger.warning("no picture of visited states: %s", error)
-        return None
+        metadata = load_state(policy, "policy")["metadata"]
     except (CheckpointError, LookupError, TypeError, OSError):  # of a trainable of one's own
         return None
+    try:
+        grid = _grid_of(metadata["env"], metadata["env_config"])
+    except Exception as error:  # whatever an environment raises
+        logger.warning("no picture of visited states: %s: %s", type(error).__name__, error)
+        return None
+    if grid is None or len(counts) != np.prod(grid[0]):
+        return None
+    (rows, columns), letters = grid
     from analysis.plots.visits import plot_visits
 
     return plot_visits(counts.reshape(rows, columns), out, letters)
@@ -62,8 +62,11 @@ def _counts_of(checkpoint: Path) -> np.ndarray | None:
     found = []
     for run in runs:
         state = load_state(run, CHECKPOINT_FILE.removesuffix(".json"))
-        [parts] = state["learners"]["parts"].values()
-        found.append(np.asarray(parts["curiosity"]["weights"][_COUNTS]))
+        of_modules = state["learners"].get("parts", {}).values()
+        counted = [parts["curiosity"]["weights"].get(_COUNTS) for parts in of_modules]
+        if len(counted) != 1 or counted[0] is None:  # several policies have been elsewhere each
+            return None
+        found.append(np.asarray(counted[0]))
     return np.sum(found, axis=0) if found else None
 
 

@@ -223,7 +223,8 @@ INTRINSIC: tuple[Reported, ...] = (
     _of_bonus(
         "bonus_mean",
         "reward",
-        "mean over the last experience of what was added to a step's reward for what is new",
+        "mean over the last experience of what was added to a step's reward for what is new; with "
+        "`intrinsic_gamma` of what their own value function learned from, times eta",
     ),
     _of_bonus(
         "intrinsic_share",

@@ -141,6 +141,18 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
         if self.resolve().explores_per_worker:
             self._validate_per_worker()
         check_multi_agent(self)
+        self._validate_counts()
+
+    def _validate_counts(self) -> None:
+        intrinsic = self.resolve().intrinsic
+        if intrinsic is None or intrinsic.type != "Counts":
+            return
+        if self.observation_filter == "MeanStdFilter":
+            raise ConfigError(
+                "observation_filter = 'MeanStdFilter' does not go with exploration_config of the "
+                "type 'Counts': its scale moves, and with it the states that are counted; allowed: "
+                "'NoFilter', as Counts has a scale of its own"
+            )
 
     def _validate_per_worker(self) -> None:
         scheduled = ExplorationConfig.scheduled_options()

@@ -56,10 +56,11 @@ class IntrinsicSettings(Settings):
     divided by its running root mean square unless `normalize_bonus` is off.
     """
 
-    eta: float | list[Any] = setting(
-        0.05,
+    eta: float | list[Any] | None = setting(
+        None,
         "exploration",
-        "what a bonus counts beside the environment's rewards; 0: nothing (Curiosity, RND, Counts)",
+        "what a bonus counts beside the environment's rewards; 0: nothing; None: 0.05, with "
+        "intrinsic_gamma 1 (Curiosity, RND, Counts)",
         ge=0,
         schedule=True,
     )
@@ -100,8 +101,8 @@ class IntrinsicSettings(Settings):
     normalize_observations: bool = setting(
         True,
         "exploration",
-        "the networks of the bonus see numbers by their running mean and deviation, at most 5 "
-        "deviations away (Curiosity, RND)",
+        "the networks of the bonus see numbers and pixels by their running mean and deviation, at "
+        "most 5 deviations away (Curiosity, RND)",
         fixed="what they have learned means nothing in another scale",
     )
     num_epochs: int = setting(
@@ -165,7 +166,8 @@ class IntrinsicSettings(Settings):
     cells_per_deviation: float = setting(
         2.0,
         "exploration",
-        "cells that a number's standard deviation, in the first experience, is divided into: what "
+        "cells that a number's standard deviation, in the first rollout or drawn batch, is divided "
+        "into: what "
         "lies in the same cells is the same state. Images count to the byte (Counts)",
         gt=0,
         fixed="states would be others",
@@ -202,9 +204,19 @@ def check_intrinsic(checked: Mapping[str, Any]) -> None:
     """
     for name in ("inverse_net_hiddens", "forward_net_hiddens", "predictor_hiddens"):
         check_widths(f"exploration_config: {name}", checked.get(name))
+    if checked.get("hash_bits") is not None and "cells_per_deviation" in checked:
+        raise ConfigError(
+            "exploration_config: cells_per_deviation has no effect with hash_bits, which says what "
+            "the same state is; give one of them"
+        )
     feature_net = checked.get("feature_net_config")
     if isinstance(feature_net, dict) and not is_search_domain(feature_net):
         check_feature_net(feature_net)
+        if "scale_images" in feature_net and checked.get("normalize_observations", True) is True:
+            raise ConfigError(
+                "exploration_config: feature_net_config: scale_images has no effect with "
+                "normalize_observations = True: pixels are seen by their means and deviations"
+            )
 
 
 def check_feature_net(given: Mapping[str, Any]) -> None:

@@ -48,8 +48,8 @@ def without_learner_dict(values: Mapping[str, Any], present: Any = None) -> Mapp
         )
     if is_intrinsic(exploration):
         for name, value in meant.items():
-            both = "exploration_config" in found and name in exploration
-            if both and exploration[name] != value:
+            is_given = name == "type" or ("exploration_config" in found and name in exploration)
+            if is_given and exploration[name] != value:
                 raise ConfigError(
                     f"{name!r} of exploration_config is given twice with different values: "
                     f"{LEARNER_DICT} says {value!r}"

@@ -33,17 +33,17 @@ class Counts(Novelty):
     table: Tensor
     factors: Tensor
     planes: Tensor
+    _is_pixel: Tensor
 
     def __init__(self, spec: FeatureSpec, settings: ExplorationConfig):
         super().__init__()
         self.trained = None
         self._seen = Seen(spec, normalized=False)
         self._cells = settings.cells_per_deviation
-        self._scales = {path: image.scale for path, image in spec.images.items()}
-        self.statistics = RunningStatistics((spec.num_features,))
-        width = spec.num_features + sum(
-            torch.Size(image.shape).numel() for image in spec.images.values()
-        )
+        self._per_pixel = {path: 255 / image.scale for path, image in spec.images.items()}
+        pixels = sum(torch.Size(image.shape).numel() for image in spec.images.values())
+        width = spec.num_features + pixels
+        self.statistics = RunningStatistics((width,))
         generator = torch.Generator().manual_seed(_SEED)
         limit = torch.iinfo(torch.int64)
         factors = torch.randint(limit.min, limit.max, (width,), generator=generator)
@@ -51,15 +51,16 @@ class Counts(Novelty):
         bits = settings.hash_bits
         planes = torch.empty(0) if bits is None else torch.randn(width, bits, generator=generator)
         self.register_buffer("planes", planes, persistent=False)
+        places = torch.arange(width)  # in the order of `Seen.parts`: images first
+        self.register_buffer("_is_pixel", places < pixels, persistent=False)
         self.register_buffer("table", torch.zeros(settings.table_size, dtype=torch.int64))
 
-    def observe(self, batch: Batch, ranks: Ranks) -> None:
-        features = tree_of(batch, "next_features")
-        # Cells stay where the first experience has put them.
-        if self.statistics.mean.numel() and not self.statistics.count:
-            self.statistics.update(self._seen.parts(features)[VECTOR], ranks)
+    def observe(self, features: Features, ranks: Ranks) -> None:
+        # Cells and planes stay where the first experience has put them.
+        if not self.statistics.count:
+            self.statistics.update(self._flat(features), ranks)
         for places in ranks.gather(self._places(features)):
-            self.table += torch.bincount(places, minlength=len(self.table))
+            self.table.index_add_(0, places, torch.ones_like(places))
 
     def bonus(self, batch: Batch) -> Tensor:
         visits = self.table[self._places(tree_of(batch, "next_features"))]
@@ -72,23 +73,21 @@ class Counts(Novelty):
 
     def _places(self, features: Features) -> Tensor:
         """Return the counter of each state, `[M]`."""
-        parts = self._seen.parts(features)
-        columns = []
-        for name, part in parts.items():
-            if name == VECTOR:
-                scaled = self.statistics.normalized(part)
-            else:
-                scaled = part.flatten(1).to(torch.float32) / self._scales[name]
-            if not len(self.planes):
-                per_unit = self._cells if name == VECTOR else 255.0
-                shift = 0.5 if name != VECTOR else 0.0
-                scaled = (scaled * per_unit + shift).floor()
-            columns.append(scaled)
-        row = torch.cat(columns, -1)
+        flat = self._flat(features)
+        scaled = self.statistics.normalized(flat)
         if len(self.planes):
-            sides = (row @ self.planes > 0).to(torch.int64)
-            keys = (sides << torch.arange(sides.shape[-1], device=row.device)).sum(-1)
+            sides = (scaled @ self.planes > 0).to(torch.int64)
+            keys = (sides << torch.arange(sides.shape[-1], device=flat.device)).sum(-1)
         else:
-            keys = (row.to(torch.int64) * self.factors).sum(-1)  # modulo 2^64
+            cells = torch.where(self._is_pixel, flat.round(), (scaled * self._cells).floor())
+            keys = (cells.to(torch.int64) * self.factors).sum(-1)  # modulo 2^64
         mixed = (keys ^ (keys >> 32)) * int(self.factors[0])
         return (mixed ^ (mixed >> 29)).remainder(len(self.table))
+
+    def _flat(self, features: Features) -> Tensor:
+        """Return all that is seen as rows `[M, D]`: pixels from 0 to 255."""
+        parts = [
+            part if name == VECTOR else part.flatten(1).to(torch.float32) * self._per_pixel[name]
+            for name, part in self._seen.parts(features).items()
+        ]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)

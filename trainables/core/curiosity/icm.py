@@ -54,8 +54,8 @@ class IntrinsicCuriosity(Novelty):
         )
         self.trained = torch.nn.ModuleList([self.features, self.inverse, self.forward_model])
 
-    def observe(self, batch: Batch, ranks: Ranks) -> None:
-        self.seen.observe(tree_of(batch, "next_features"), ranks)
+    def observe(self, features: Features, ranks: Ranks) -> None:
+        self.seen.observe(features, ranks)
 
     def _both_features(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return phi(s) and phi(s'), `[M, feature_dim]`."""

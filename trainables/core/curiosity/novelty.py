@@ -28,8 +28,11 @@ class Novelty(nn.Module, ABC):
     has_size = False
     trained: nn.Module | None
 
-    def observe(self, batch: Batch, ranks: Ranks) -> None:
-        """Take in transitions of all ranks, before their bonuses; M may be 0 on some."""
+    def observe(self, features: Features, ranks: Ranks) -> None:
+        """Take in what steps of all ranks led to, `[M, …]`, before their bonuses.
+
+        M may be 0 on some ranks.
+        """
         return
 
     @abstractmethod

@@ -88,7 +88,7 @@ class IntrinsicReward(LearnerPart):
         self._observe(steps)
         raw = self._bonuses(seen, columns["actions"])
         self._size.update(raw[valid].to(self._policy.device), self.ranks)
-        bonuses = self._sized(raw) * valid
+        bonuses = self._sized(raw).masked_fill(~valid, 0.0)
         told = rollout
         if self.settings.intrinsic_gamma is None:
             added = (self.eta * bonuses).numpy()
@@ -135,13 +135,16 @@ class IntrinsicReward(LearnerPart):
     @property
     def eta(self) -> float:
         """What a bonus counts now."""
-        return scheduled(self.settings.eta, self.num_env_steps)
+        eta = self.settings.eta
+        if eta is None:
+            eta = 0.05 if self.settings.intrinsic_gamma is None else 1.0
+        return scheduled(eta, self.num_env_steps)
 
     def get_state(self) -> dict[str, Any]:
         return super().get_state() | {"metrics": {n: float(v) for n, v in self._latest.items()}}
 
-    def set_state(self, state: dict[str, Any], *, with_random: bool = True) -> None:
-        super().set_state(state, with_random=with_random)
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state)
         self._latest = dict(state["metrics"])
 
     # ------------------------------------------------------------------ how
@@ -182,12 +185,13 @@ class IntrinsicReward(LearnerPart):
 
     def _observe(self, steps: Batch) -> None:
         """Take transitions of all ranks into statistics and counts."""
-        here = {name: part.to(self._policy.device) for name, part in steps.items()}
-        self.novelty.observe(here, self.ranks)
+        device = self._policy.device
+        after = map_tensors(lambda part: part.to(device), tree_of(steps, "next_features"))
+        self.novelty.observe(after, self.ranks)
         if self.settings.intrinsic_gamma is not None:
-            self._seen.observe(tree_of(here, "next_features"), self.ranks)
+            self._seen.observe(after, self.ranks)
         if self.visits is not None:
-            self.visits.update(tree_of(here, "next_features"), self.ranks)
+            self.visits.update(after, self.ranks)
 
     def _bonuses(self, seen: Features, actions: Tensor) -> Tensor:
         """Return the bonuses of a rollout's rows as they are, `[T, N]`, in host memory.

@@ -13,7 +13,7 @@ from trainables.core.curiosity.networks import feature_network
 from trainables.core.curiosity.novelty import BONUS, Novelty
 from trainables.core.curiosity.seen import Seen
 from trainables.core.data.batch import Batch, tree_of
-from trainables.core.data.features import FeatureSpec
+from trainables.core.data.features import Features, FeatureSpec
 from trainables.core.learning.learner import Metrics
 from trainables.core.learning.ranks import Ranks
 from trainables.core.networks.mlp import activation_layer, mlp
@@ -44,8 +44,8 @@ class RandomDistillation(Novelty):
         )
         self.trained = self.predictor
 
-    def observe(self, batch: Batch, ranks: Ranks) -> None:
-        self.seen.observe(tree_of(batch, "next_features"), ranks)
+    def observe(self, features: Features, ranks: Ranks) -> None:
+        self.seen.observe(features, ranks)
 
     def bonus(self, batch: Batch) -> Tensor:
         """Return the mean squared error over the features, `[M]`."""

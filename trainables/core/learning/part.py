@@ -108,7 +108,7 @@ class LearnerPart:
         if not int(self.ranks.sum(valid.sum().cpu())):
             return {}
         batch = {name: column[valid] for name, column in columns.items()}
-        ids = row_ids(valid, self.ranks) if self.ranks.size > 1 else None
+        ids = row_ids(_as_long(valid, self.ranks), self.ranks) if self.ranks.size > 1 else None
         return self.learner.update(batch, loss_fn, generator=self.generator, ids=ids, **options)
 
     def step(
@@ -138,13 +138,19 @@ class LearnerPart:
             state["learner"] = self.own_learner.get_state()
         return state
 
-    def set_state(self, state: dict[str, Any], *, with_random: bool = True) -> None:
-        """Take over `get_state`'s, the random stream only if asked."""
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over `get_state`'s."""
         self.networks.load_state_dict(state["weights"])
         if self.own_learner is not None:
             self.own_learner.set_state(state["learner"])
-        if with_random and "generator" in state:
+        if "generator" in state:
             self.generator.set_state(state["generator"])
+
+
+def _as_long(valid: Tensor, ranks: Ranks) -> Tensor:
+    """Return a mask `[T, N]` with rows of False up to the longest T of all ranks."""
+    longest = max(len(rows) for rows in ranks.gather(torch.zeros(len(valid), dtype=torch.uint8)))
+    return torch.cat([valid, valid.new_zeros(longest - len(valid), valid.shape[1])])
 
 
 Parts = dict[str, LearnerPart]

@@ -216,7 +216,10 @@ class LearnerWorker:
             learner.set_state(state["learners"][module_id])
         for module_id, of_module in self.parts.items():
             for name, part in of_module.items():
-                part.set_state(state["parts"][module_id][name], with_random=with_random)
+                stream = part.generator.get_state()
+                part.set_state(state["parts"][module_id][name])
+                if not with_random:
+                    part.generator.set_state(stream)
         if with_random:
             self.generator.set_state(state["generator"])
 

@@ -18,7 +18,7 @@ from trainables.core.config.exploration import ExplorationConfig
 from trainables.core.curiosity.icm import IntrinsicCuriosity, inverse_loss
 from trainables.core.curiosity.novelty import BONUS
 from trainables.core.curiosity.rnd import RandomDistillation
-from trainables.core.data.batch import Batch
+from trainables.core.data.batch import Batch, tree_of
 from trainables.core.data.features import FeatureSpec
 from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.build import distribution_for
@@ -141,7 +141,7 @@ def test_networks_see_normalised_observations() -> None:
     icm, batch = made(normalized=True), transitions()
     for name in ("features", "next_features"):
         batch[name] = 30 * batch[name] + 1000
-    icm.observe(batch, ALONE)
+    icm.observe(tree_of(batch, "next_features"), ALONE)
     after = batch["next_features"].double().numpy()
     plain, scaled = made(), dict(batch)
     for name in ("features", "next_features"):

@@ -370,3 +370,42 @@ def test_with_what_is_no_dict_it_cannot_be_joined(exploration: Any) -> None:
     expected = "learner_config_dict cannot be joined with exploration_config = "
     with pytest.raises(ConfigError, match=expected):
         PPOConfig.check({"exploration_config": exploration, "learner_config_dict": LEARNER_DICT})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (
+            {"type": "Counts", "hash_bits": 8, "cells_per_deviation": 2.0},
+            "no effect with hash_bits",
+        ),
+        (
+            {"type": "RND", "feature_net_config": {"scale_images": False}},
+            "scale_images has no effect with normalize_observations",
+        ),
+    ],
+)
+def test_options_without_effect_beside_others(given: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        PPOConfig().exploration(exploration_config=given)
+
+
+def test_counts_need_features_that_stay_in_their_scale() -> None:
+    config = PPOConfig().environment("CartPole-v1")
+    config.env_runners(observation_filter="MeanStdFilter")
+    config.exploration(exploration_config={"type": "RND"}).validate()
+    config.exploration(exploration_config={"type": "Counts"})
+    with pytest.raises(ConfigError, match=r"'MeanStdFilter' does not go with .*'Counts'"):
+        config.validate()
+
+
+def test_the_learners_dict_takes_no_other_types_place() -> None:
+    config = PPOConfig().exploration(exploration_config={"type": "RND", "feature_dim": 8})
+    with pytest.raises(ConfigError, match="'type' of exploration_config is given twice"):
+        config.training(learner_config_dict=LEARNER_DICT)
+
+
+def test_a_later_learners_dict_counts() -> None:
+    config = PPOConfig().training(learner_config_dict=LEARNER_DICT)
+    config.training(learner_config_dict={"intrinsic_reward_coeff": 0.1})
+    assert config.exploration_config == {**MEANT, "eta": 0.1}

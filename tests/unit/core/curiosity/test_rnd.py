@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from trainables.core.config.exploration import ExplorationConfig
 from trainables.core.curiosity.novelty import BONUS
 from trainables.core.curiosity.rnd import RandomDistillation
-from trainables.core.data.batch import Batch
+from trainables.core.data.batch import Batch, tree_of
 from trainables.core.data.features import FeatureSpec
 from trainables.core.learning.ranks import ALONE
 
@@ -104,7 +104,7 @@ def test_the_predictor_has_hidden_layers_that_the_random_network_has_not() -> No
 
 def test_both_networks_see_normalised_observations() -> None:
     rnd, batch = made(normalize_observations=True), around(5.0, 5)
-    rnd.observe(batch, ALONE)
+    rnd.observe(tree_of(batch, "next_features"), ALONE)
     rows = batch["next_features"].double().numpy()
     scaled = torch.from_numpy((rows - rows.mean(0)) / rows.std(0, ddof=1)).float().clamp(-5, 5)
     torch.testing.assert_close(rnd.bonus(batch), made().bonus(leading_to(scaled)))

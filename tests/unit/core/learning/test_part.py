@@ -95,9 +95,36 @@ def test_without_valid_rows_nothing_is_trained(size: int) -> None:
 
     def trained(ranks: Ranks) -> dict[str, float]:
         part = parts[ranks.rank]
-        part.learner.ranks = ranks
+        part.join(ranks, seed=0)
         return part.train({"x": torch.ones(3, 2, 2)}, torch.zeros(3, 2, dtype=torch.bool), loss)
 
     before = [part.networks.weight.clone() for part in parts]  # type: ignore[operator, union-attr]
     assert on_ranks(size, trained) == [{}] * size
     torch.testing.assert_close([part.networks.weight for part in parts], before)
+
+
+def test_rollouts_of_other_lengths_train_together() -> None:
+    """As fragments of whole episodes: each rank pads to the longest of its own."""
+    torch.manual_seed(0)
+    columns = [torch.randn(3, 2, 2), torch.randn(5, 1, 2)]
+    parts = [Part(), Part(), Part()]
+    for part in parts:
+        part.networks.load_state_dict(parts[0].networks.state_dict())
+
+    def loss(network: nn.Module, batch: Batch) -> tuple[Tensor, Metrics]:
+        value = network(batch["x"]).square().mean()
+        return value, {"loss": value.detach()}
+
+    def trained(ranks: Ranks) -> dict[str, float]:
+        part, x = parts[ranks.rank], columns[ranks.rank]
+        part.join(ranks, seed=0)
+        part.learner.set_lr(0.1)
+        return part.train({"x": x}, torch.ones(x.shape[:2], dtype=torch.bool), loss)
+
+    found = on_ranks(2, trained)
+    parts[2].learner.set_lr(0.1)
+    every = torch.cat([x.flatten(0, 1) for x in columns])[:, None]
+    alone = parts[2].train({"x": every}, torch.ones(len(every), 1, dtype=torch.bool), loss)
+    assert found[0]["loss"] == pytest.approx(alone["loss"], rel=1e-5)
+    torch.testing.assert_close(parts[0].networks.state_dict(), parts[1].networks.state_dict())
+    torch.testing.assert_close(parts[0].networks.state_dict(), parts[2].networks.state_dict())
