@@ -40,6 +40,8 @@ def test_type(name: str, kind: str, env: str) -> None:
     more["env_config"] = {"max_episode_steps": 20}
     if samples(name):
         more["min_sample_timesteps_per_iteration"] = 120
+    if kind in INTRINSIC_OPTIONS and "n_step" in config_class.settings():
+        more["n_step"] = 1
     if "noisy" in config_class.settings():
         more |= {"noisy": False, "num_atoms": 1}
     settings = settings_of(name, env, **more)
