@@ -18,6 +18,7 @@ from trainables.core.data.batch import Batch, tree_of
 from trainables.core.data.features import VECTOR, Features, FeatureSpec
 from trainables.core.learning.ranks import Ranks
 
+_ROWS_AT_ONCE = 256  # images of a rollout as int64 would take gigabytes
 _SEED = 20081  # of hashes: the same in every run, so that counts mean the same
 
 
@@ -33,7 +34,6 @@ class Counts(Novelty):
     table: Tensor
     factors: Tensor
     planes: Tensor
-    _is_pixel: Tensor
 
     def __init__(self, spec: FeatureSpec, settings: ExplorationConfig):
         super().__init__()
@@ -42,7 +42,7 @@ class Counts(Novelty):
         self._cells = settings.cells_per_deviation
         self._per_pixel = {path: 255 / image.scale for path, image in spec.images.items()}
         pixels = sum(torch.Size(image.shape).numel() for image in spec.images.values())
-        width = spec.num_features + pixels
+        self._num_pixels, width = pixels, spec.num_features + pixels  # images come first
         self.statistics = RunningStatistics((width,))
         generator = torch.Generator().manual_seed(_SEED)
         limit = torch.iinfo(torch.int64)
@@ -51,8 +51,6 @@ class Counts(Novelty):
         bits = settings.hash_bits
         planes = torch.empty(0) if bits is None else torch.randn(width, bits, generator=generator)
         self.register_buffer("planes", planes, persistent=False)
-        places = torch.arange(width)  # in the order of `Seen.parts`: images first
-        self.register_buffer("_is_pixel", places < pixels, persistent=False)
         self.register_buffer("table", torch.zeros(settings.table_size, dtype=torch.int64))
 
     def observe(self, features: Features, ranks: Ranks) -> None:
@@ -73,16 +71,24 @@ class Counts(Novelty):
 
     def _places(self, features: Features) -> Tensor:
         """Return the counter of each state, `[M]`."""
-        flat = self._flat(features)
-        scaled = self.statistics.normalized(flat)
-        if len(self.planes):
-            sides = (scaled @ self.planes > 0).to(torch.int64)
-            keys = (sides << torch.arange(sides.shape[-1], device=flat.device)).sum(-1)
-        else:
-            cells = torch.where(self._is_pixel, flat.round(), (scaled * self._cells).floor())
-            keys = (cells.to(torch.int64) * self.factors).sum(-1)  # modulo 2^64
+        parts = self._seen.parts(features)
+        starts = range(0, max(1, len(next(iter(parts.values())))), _ROWS_AT_ONCE)
+        pieces = [{n: part[at : at + _ROWS_AT_ONCE] for n, part in parts.items()} for at in starts]
+        keys = torch.cat([self._keys(self._flat(piece)) for piece in pieces])
         mixed = (keys ^ (keys >> 32)) * int(self.factors[0])
         return (mixed ^ (mixed >> 29)).remainder(len(self.table))
+
+    def _keys(self, flat: Tensor) -> Tensor:
+        """Return a number for each state of rows `[M, D]`, the same for the same one."""
+        if len(self.planes):
+            sides = (self.statistics.normalized(flat) @ self.planes > 0).to(torch.int64)
+            return (sides << torch.arange(sides.shape[-1], device=flat.device)).sum(-1)
+        first, statistics = self._num_pixels, self.statistics
+        pixels, numbers = flat[:, :first], flat[:, first:]
+        mean, std = statistics.mean[first:], statistics.std[first:]
+        cells = ((numbers - mean) / std * self._cells).floor()
+        states = torch.cat([pixels.round().to(torch.int64), cells.to(torch.int64)], -1)
+        return (states * self.factors).sum(-1)  # modulo 2^64
 
     def _flat(self, features: Features) -> Tensor:
         """Return all that is seen as rows `[M, D]`: pixels from 0 to 255."""
