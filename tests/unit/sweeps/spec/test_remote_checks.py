@@ -183,12 +183,25 @@ def names_data(name: str) -> bool:
     return "input_:" in text_of(name) or "record:" in text_of(name)
 
 
-@pytest.mark.parametrize("name", [name for name in spec_names() if not names_data(name)])
+def names_a_map(name: str) -> bool:
+    """Whether an environment's settings are texts, as the map of a grid is."""
+    return "desc:" in text_of(name)
+
+
+FROM_ANYWHERE = [n for n in spec_names() if not names_data(n) and not names_a_map(n)]
+
+
+@pytest.mark.parametrize("name", FROM_ANYWHERE)
 def test_specs_of_ours_could_be_read_from_a_url(name: str, load: Any) -> None:
     try:
         assert load(text_of(name))
     except SpecError as error:  # of a package that is not installed
         assert "needs the library" in str(error)
+
+
+@pytest.mark.parametrize("name", [name for name in spec_names() if names_a_map(name)])
+def test_texts_for_an_environment_are_not_for_a_spec_from_a_url(name: str, load: Any) -> None:
+    assert refusal(load, text_of(name)).startswith("config.env_config = ")
 
 
 @pytest.mark.parametrize("name", [name for name in spec_names() if names_data(name)])
