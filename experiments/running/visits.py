@@ -34,7 +34,13 @@ def draw_visits_of_best(checkpoint: Path, policy: Path, out: Path) -> Path | Non
         if counts is None:
             return None
         metadata = load_state(policy, "policy")["metadata"]
-    except (CheckpointError, LookupError, TypeError, OSError):  # of a trainable of one's own
+    except (
+        CheckpointError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        OSError,
+    ):  # of a trainable of one's own
         return None
     try:
         grid = _grid_of(metadata["env"], metadata["env_config"])

@@ -84,8 +84,7 @@ class IntrinsicReward(LearnerPart):
             self.metrics = self._latest
             return rollout
         columns, seen = self._columns(rollout)
-        steps = {name: column[valid] for name, column in columns.items()}
-        self._observe(steps)
+        self._observe(map_tensors(lambda part: part[1:][valid], seen))
         raw = self._bonuses(seen, columns["actions"])
         self._size.update(raw[valid].to(self._policy.device), self.ranks)
         bonuses = self._sized(raw).masked_fill(~valid, 0.0)
@@ -117,18 +116,17 @@ class IntrinsicReward(LearnerPart):
         steps = self._steps_of(batch)
         # A rank without rows has one that counts nothing.
         counts = share is None or float(share) > 0
-        counted = steps if counts else {name: part[:0] for name, part in steps.items()}
+        rows = slice(None) if counts else slice(0, 0)
         with torch.no_grad():
-            self._observe(counted)
+            self._observe(map_tensors(lambda part: part[rows], tree_of(steps, "next_features")))
         losses: Metrics = {}
         if self.own_learner is None:
             raw = self.novelty.bonus(steps)
         else:
             losses = self.step(steps, self._loss, share)
             raw = steps[BONUS]  # from before the step
-        self._size.update(raw if counts else raw[:0], self.ranks)
+        self._size.update(raw[rows], self.ranks)
         bonuses = self.eta * self._sized(raw)
-        rows = slice(None) if counts else slice(0, 0)
         self._report(losses, bonuses[rows], batch["rewards"][rows])
         return {**batch, "rewards": batch["rewards"] + bonuses}
 
@@ -183,10 +181,9 @@ class IntrinsicReward(LearnerPart):
             **tree_columns("next_features", after),
         }
 
-    def _observe(self, steps: Batch) -> None:
-        """Take transitions of all ranks into statistics and counts."""
-        device = self._policy.device
-        after = map_tensors(lambda part: part.to(device), tree_of(steps, "next_features"))
+    def _observe(self, features: Features) -> None:
+        """Take what steps of all ranks led to, `[M, …]`, into statistics and counts."""
+        after = map_tensors(lambda part: part.to(self._policy.device), features)
         self.novelty.observe(after, self.ranks)
         if self.settings.intrinsic_gamma is not None:
             self._seen.observe(after, self.ranks)
