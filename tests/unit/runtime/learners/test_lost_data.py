@@ -38,7 +38,7 @@ def test_what_is_lost_is_left_out() -> None:
 
 
 def test_without_data_there_is_no_update() -> None:
-    worker: Any = None
+    worker: Any = SimpleNamespace()
     group = LocalLearnerGroup(worker)
     group.submit(lambda worker, data: data, [Reference(ObjectLostError)])
     group.submit(lambda worker, data: data, [Reference()])

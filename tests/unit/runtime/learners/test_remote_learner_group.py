@@ -21,7 +21,7 @@ class Counting:
     def __init__(self) -> None:
         self.weights, self.steps = 0, 0
 
-    def run(self, function: Any, data: Any, filters: Any, args: Any) -> Any:
+    def run(self, function: Any, data: Any, filters: Any, num_env_steps: int, args: Any) -> Any:
         function()
         self.weights, self.steps = self.weights + 1, self.steps + 1
         return f"update {self.steps}", self.get_state()["policies"]
