@@ -224,9 +224,15 @@ def _tried(config: Mapping[str, Any]) -> str | None:
     )
     runners = config.get("num_env_runners") or 0
     try:
-        # Whether there are several policies is all that making asks of the settings.
+        # Whether there are several policies, and a critic of all of them, is all that making asks
+        # of the settings.
         policies = config.get("policies")
-        several = AlgorithmConfig.from_dict({"policies": [*policies] if policies else None})
+        several = AlgorithmConfig.from_dict(
+            {
+                "policies": [*policies] if policies else None,
+                "centralized_critic": config.get("centralized_critic") or False,
+            }
+        )
         env = make_slots(
             several,
             config.get("env"),

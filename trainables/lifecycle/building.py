@@ -118,6 +118,7 @@ def make_policy(
         "clip_actions": config.clip_actions,
         "frame_stack": resolved.num_frames,
         "action_mask_key": config.action_mask_key,
+        "critic_obs_key": resolved.critic_key,
         "env_to_module_connector": config.env_to_module_connector,
         "module_to_env_connector": config.module_to_env_connector,
         "explore": config.explore,

@@ -38,6 +38,7 @@ _OPTIONS = (
     "clip_actions",
     "frame_stack",
     "action_mask_key",
+    "critic_obs_key",
     "env_to_module_connector",
     "module_to_env_connector",
 )
@@ -122,7 +123,8 @@ def _differences(policy: Policy, state: Mapping[str, Any]) -> Iterator[str]:
             yield f"its {name} {theirs} does not fit {own}: {mismatch}"
     stored: Mapping[str, Any] = state["options"]
     for name in _OPTIONS:
-        mine, theirs = _by_name(policy.options[name]), _by_name(stored[name])
+        # What was stored before an option was there has none.
+        mine, theirs = _by_name(policy.options[name]), _by_name(stored.get(name))
         if name == "module" and _act_alike(_type_of(stored), _type_of(policy.options)):
             mine, theirs = ({n: each[n] for n in _IN_COMMON} for each in (mine, theirs))
         if mine != theirs:

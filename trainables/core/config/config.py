@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from trainables.core.config.algorithm_traits import AlgorithmTraits
+from trainables.core.config.critic_observations import check_critic, critic_key
 from trainables.core.config.estimation import OF_DATA, without_older_list
 from trainables.core.config.exploration import ExplorationConfig, is_per_worker, plain_type
 from trainables.core.config.intrinsic import how_actions_are_chosen, is_intrinsic
@@ -141,6 +142,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
         if self.resolve().explores_per_worker:
             self._validate_per_worker()
         check_multi_agent(self)
+        check_critic(self)
         self._validate_counts()
 
     def _validate_counts(self) -> None:
@@ -197,6 +199,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
             "explores_per_worker": self.num_env_runners > 0 and is_per_worker(kind),
             "plays_atari": self._plays_atari,
             "num_frames": self._num_frames,
+            "critic_key": critic_key(self),
             "reward_bound": self._reward_bound,
             "state_stride": model.max_seq_len if model.memory else 0,
             "compile": self.compile_options(bool(model.memory)),

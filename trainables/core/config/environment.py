@@ -82,6 +82,14 @@ class EnvironmentSettings(BuildsAlgorithm):
         "key of a Dict observation that says which discrete actions are allowed (1) or not (0)",
         harmless=True,
     )
+    critic_obs_key: str | None = setting(
+        None,
+        "environment",
+        "key of a Dict observation that only the value function sees, an asymmetric actor-critic "
+        "(Pinto et al., 2017); whoever acts may leave it out",
+        fixed="it is what the networks are built of",
+        harmless=True,
+    )
     env_task_fn: str | Callable[..., Any] | None = setting(
         None,
         "environment",

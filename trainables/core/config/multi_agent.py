@@ -77,6 +77,14 @@ class MultiAgentSettings(CallbackSettings):
         "in which settings a policy differs from the others, by its id, e.g. {'red': {'lr': "
         "1e-4}}; over the config of its PolicySpec. Dicts such as model may be given in part",
     )
+    centralized_critic: bool = setting(
+        False,
+        "multi_agent",
+        "the value function sees what all agents of the environment see, of those that take part; "
+        "policies act by their own observations (MAPPO, Yu et al., 2022)",
+        fixed="it is what the networks are built of",
+        harmless=True,
+    )
     count_steps_by: str = setting(
         "env_steps",
         "multi_agent",

@@ -58,6 +58,10 @@ class OffPolicyConfig(AlgorithmConfig):
             "every update draws a batch of its own; training_intensity says how many there are",
         ),
         "max_requests_in_flight_per_env_runner": "it waits for one sample of every env runner",
+        **dict.fromkeys(
+            ("critic_obs_key", "centralized_critic"),
+            "only PPO, A2C, IMPALA and APPO have a value function that may see more than acts",
+        ),
     }
     model_defaults: ClassVar[dict[str, Any]] = {
         "fcnet_hiddens": [256, 256],

@@ -34,6 +34,7 @@ class Resolved:
             `core.config.per_worker`.
         plays_atari: Whether the environment is an Atari game that is preprocessed.
         num_frames: How many observations a policy sees as one.
+        critic_key: The key of a Dict observation that only the value function sees, or None.
         reward_bound: What the learner sees of a reward, see `clip_rewards`.
         state_stride: Rows from one stored recurrent state to the next; 0 without a memory.
         compile: What the `torch_compile_learner` settings say; None: losses are not compiled.
@@ -47,6 +48,7 @@ class Resolved:
     explores_per_worker: bool
     plays_atari: bool
     num_frames: int
+    critic_key: str | None
     reward_bound: bool | float | list[float]
     state_stride: int
     compile: CompileOptions | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -64,6 +64,8 @@ class FeatureSpec:
         num_mask: Entries of the action mask; 0: there is none.
         num_prev_action: Width of the encoded previous action; 0: it is not given.
         has_prev_reward: Whether the previous reward is given.
+        num_critic: Columns at the end of the vector part that only a value function sees.
+        critic_images: Images that only a value function sees, by their path.
     """
 
     num_features: int
@@ -72,6 +74,27 @@ class FeatureSpec:
     num_mask: int = 0
     num_prev_action: int = 0
     has_prev_reward: bool = False
+    num_critic: int = 0
+    critic_images: tuple[str, ...] = ()
+
+    @property
+    def has_critic_part(self) -> bool:
+        """Whether a value function sees more than what acts."""
+        return bool(self.num_critic or self.critic_images)
+
+    def for_acting(self) -> FeatureSpec:
+        """Return the description of what acts, see `acting_features`."""
+        if not self.has_critic_part:
+            return self
+        width = self.num_features - self.num_critic
+        return replace(
+            self,
+            num_features=width,
+            images={k: v for k, v in self.images.items() if k not in self.critic_images},
+            slices={path: part for path, part in self.slices.items() if part[1] <= width},
+            num_critic=0,
+            critic_images=(),
+        )
 
     @property
     def is_vector(self) -> bool:
@@ -87,6 +110,26 @@ def vector_of(features: Features) -> Tensor | None:
 def action_mask_of(features: Features) -> Tensor | None:
     """Return the action mask of features, `[..., num_mask]`, or None if there is none."""
     return features.get(ACTION_MASK) if isinstance(features, dict) else None
+
+
+def acting_features(features: Features, spec: FeatureSpec) -> Features:
+    """Return features without what only a value function sees.
+
+    Args:
+        features: Of the whole observation.
+        spec: Their description.
+    """
+    if not spec.has_critic_part:
+        return features
+    width = spec.num_features - spec.num_critic
+    if not isinstance(features, dict):
+        return features[..., :width]
+    acting = {k: v for k, v in features.items() if k not in spec.critic_images}
+    if VECTOR in acting:
+        acting[VECTOR] = acting[VECTOR][..., :width]
+        if not width:
+            del acting[VECTOR]
+    return acting if not spec.for_acting().is_vector else acting[VECTOR]
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], features: Features) -> Features:

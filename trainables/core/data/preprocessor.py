@@ -33,11 +33,12 @@ class Preprocessor:
 
     Boxes of three axes are images and stay as they are; every other leaf becomes a vector: boxes
     flattened, discrete ones one-hot, binary ones 0 and 1. Vectors lie side by side, in the order of
-    the space.
+    the space, those that only a value function sees behind the others.
 
     Args:
         space: The space of one observation.
         mask: The path of the leaf that says which actions are allowed, or None.
+        critic_key: The key of what only a value function sees, or None.
         num_prev_action: Width of the encoded previous action, if it is stored beside observations.
         has_prev_reward: Whether the previous reward is stored beside them.
         channels_first: Whether images have their channels in the first axis; None: their shapes
@@ -57,6 +58,7 @@ class Preprocessor:
         space: gym.Space,
         *,
         mask: str | None = None,
+        critic_key: str | None = None,
         num_prev_action: int = 0,
         has_prev_reward: bool = False,
         channels_first: bool | None = None,
@@ -66,11 +68,13 @@ class Preprocessor:
         self._vectors: dict[str, Callable[[Tensor], Tensor]] = {}
         images: dict[str, ImageSpec] = {}
         slices: dict[str, tuple[int, int]] = {}
-        num_features = num_mask = 0
+        num_features = num_mask = num_critic = 0
         leaves = leaf_spaces(space)
         is_wide = exact and any(_is_wide(leaf) for leaf in leaves.values())
         dtype = torch.float64 if is_wide else torch.float32
-        for path, leaf in leaves.items():
+        unseen = [path for path in leaves if is_below(path, critic_key)]
+        for path in sorted(leaves, key=unseen.__contains__):
+            leaf = leaves[path]
             image = _image_spec(leaf, channels_first)
             if path == mask:
                 num_mask, self._mask_rank = math.prod(leaf.shape or ()), len(leaf.shape or ())
@@ -80,6 +84,7 @@ class Preprocessor:
                 self._vectors[path], width = _vector_encoder(leaf, dtype)
                 slices[path] = (num_features, num_features + width)
                 num_features += width
+                num_critic += width if path in unseen else 0
         self.spec = FeatureSpec(
             num_features,
             images,
@@ -87,6 +92,8 @@ class Preprocessor:
             num_mask=num_mask,
             num_prev_action=num_prev_action,
             has_prev_reward=has_prev_reward,
+            num_critic=num_critic,
+            critic_images=tuple(path for path in unseen if path in images),
         )
         self._plain = self._vectors.get(PLAIN) if self.spec.is_vector else None
 
@@ -117,6 +124,11 @@ class Preprocessor:
             features[ACTION_MASK] = mask.reshape(*mask.shape[: mask.dim() - rank], -1) != 0
         features |= {name: obs[name] for name in _EXTRAS if name in obs}
         return features
+
+
+def is_below(path: str, key: str | None) -> bool:
+    """Tell whether a leaf's path is that of a key, or of a part of what the key stands for."""
+    return key is not None and (path == key or path.startswith(f"{key}/"))
 
 
 class SpacePreprocessor:

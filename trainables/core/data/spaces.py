@@ -63,6 +63,15 @@ def tree_of_leaves(space: gym.Space, leaves: Mapping[str, Any]) -> Any:
     return _tree(space, leaves, ())
 
 
+def zeros_of(space: gym.Space, leading: tuple[int, ...] = ()) -> Any:
+    """Return zeros, or first choices, nested as a space is, each leaf `[*leading, *shape]`."""
+    leaves = {}
+    for path, leaf in leaf_spaces(space).items():
+        zeros = np.zeros((*leading, *(leaf.shape or ())), leaf.dtype)
+        leaves[path] = zeros + np.asarray(getattr(leaf, "start", 0), leaf.dtype)
+    return tree_of_leaves(space, leaves)
+
+
 def _tree(space: gym.Space, leaves: Mapping[str, Any], keys: Keys) -> Any:
     if isinstance(space, gym.spaces.Dict):
         return {key: _tree(part, leaves, (*keys, key)) for key, part in space.spaces.items()}

@@ -12,7 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from trainables.core.config.model import ModelConfig
-from trainables.core.data.features import Features, FeatureSpec, action_mask_of, map_tensors
+from trainables.core.data.features import (
+    Features,
+    FeatureSpec,
+    acting_features,
+    action_mask_of,
+    map_tensors,
+)
 from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.build import distribution_for, is_squashed
 from trainables.core.distributions.gaussian import LOG_STD_MIN
@@ -124,7 +130,11 @@ class PolicyValueModule(PolicyModule):
 
 
 class ActorCritic(PolicyValueModule):
-    """Policy and value function, with separate or shared hidden layers and memories."""
+    """Policy and value function, with separate or shared hidden layers and memories.
+
+    Of observations with a part that only the value function sees, see `FeatureSpec.num_critic`, its
+    layers are separate, and the policy's are those of the rest.
+    """
 
     _order: Tensor
 
@@ -148,7 +158,13 @@ class ActorCritic(PolicyValueModule):
         self._free_log_std = bool(log_stds) and settings.free_log_std
         num_outputs = distribution.num_inputs - (len(log_stds) if self._free_log_std else 0)
 
-        self.encoder = make_trunk(spec, settings, generator)
+        self._spec = spec
+        if spec.has_critic_part and settings.vf_share_layers:
+            raise ConfigError(
+                "model: vf_share_layers = True is not possible where only the value function sees "
+                "a part of the observation: what acts would see it, too; allowed: False"
+            )
+        self.encoder = make_trunk(spec.for_acting(), settings, generator)
         self.is_recurrent = isinstance(self.encoder, Trunk)
 
         def head(width: int, gain: float) -> Layers:
@@ -176,12 +192,12 @@ class ActorCritic(PolicyValueModule):
         return distribution_for(space, squash=model.squash_actions)
 
     def forward(self, features: Features) -> ModuleOutput:
-        hidden = self.encoder(features)
+        hidden = self.encoder(acting_features(features, self._spec))
         value_hidden = hidden if self._shares_layers else self.value_encoder(features)
         return self._output(hidden, value_hidden, features)
 
     def dist_inputs(self, features: Features) -> Tensor:
-        return self.inputs_of(self.encoder(features), features)
+        return self.inputs_of(self.encoder(acting_features(features, self._spec)), features)
 
     def acting_parameters(self) -> Iterator[nn.Parameter]:
         for name, parameter in self.named_parameters():
@@ -207,8 +223,9 @@ class ActorCritic(PolicyValueModule):
         hidden: list[Tensor] = []
         after: State = {}
         for prefix, trunk in self._memories():
+            seen = acting_features(features, self._spec) if trunk is self.encoder else features
             own = {name: state[f"{prefix}{name}"] for name in trunk.state_names}
-            outputs, own = trunk.unroll(features, own, is_first, ends_unseen)
+            outputs, own = trunk.unroll(seen, own, is_first, ends_unseen)
             hidden.append(outputs)
             after |= {f"{prefix}{name}": value for name, value in own.items()}
         return self._output(hidden[0], hidden[-1], features), after

@@ -22,7 +22,12 @@ from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.errors import ConfigError
 from trainables.core.networks.catalog import MODULES, chosen_module
 from trainables.core.networks.global_stream import seeded_layers
-from trainables.core.networks.modules import PolicyModule, PolicyValueModule, unroll_row
+from trainables.core.networks.modules import (
+    ActorCritic,
+    PolicyModule,
+    PolicyValueModule,
+    unroll_row,
+)
 from trainables.core.networks.state import State, state_arrays
 from trainables.core.policy.connectors.actions import ActionConnector
 from trainables.core.policy.connectors.given import Connector, EnvSpaces, make_connectors
@@ -75,6 +80,8 @@ class ActingPolicy:
         clip_actions: Whether actions are clipped to the bounds; see `ActionConnector`.
         frame_stack: The number of last observations that are seen as one.
         action_mask_key: The key of a Dict observation that says which actions are allowed.
+        critic_obs_key: The key of a Dict observation that only the value function sees, or None.
+            Whoever acts may leave it out.
         env_to_module_connector: Connectors from raw observations to those that are preprocessed,
             see `make_connectors` and `EnvToModule`.
         module_to_env_connector: Connectors from actions to those that the environment is given,
@@ -117,6 +124,7 @@ class ActingPolicy:
         clip_actions: bool = False,
         frame_stack: int = 1,
         action_mask_key: str = "action_mask",
+        critic_obs_key: str | None = None,
         env_to_module_connector: Any = None,
         module_to_env_connector: Any = None,
         explore: bool = True,
@@ -139,6 +147,7 @@ class ActingPolicy:
             "clip_actions": clip_actions,
             "frame_stack": frame_stack,
             "action_mask_key": action_mask_key,
+            "critic_obs_key": critic_obs_key,
             "env_to_module_connector": env_to_module_connector,
             "module_to_env_connector": module_to_env_connector,
             "explore": explore,
@@ -151,6 +160,11 @@ class ActingPolicy:
         make_module, module_settings, module_options = chosen_module(
             self.options["module"], model_settings
         )
+        if critic_obs_key is not None and not issubclass(make_module, ActorCritic):
+            raise ConfigError(
+                f"critic_obs_key = {critic_obs_key!r} has no effect on {make_module.__name__}, "
+                "whose value function sees what acts sees"
+            )
         self.distribution = make_module.distribution_of(space, module_settings, **module_options)
         self.actions = ActionConnector(
             space, self.distribution, normalize=normalize_actions, clip=clip_actions
@@ -163,6 +177,7 @@ class ActingPolicy:
             model_settings,
             observation_filter=observation_filter,
             action_mask_key=action_mask_key,
+            critic_obs_key=critic_obs_key,
             frame_stack=frame_stack,
             device=self.device,
         )

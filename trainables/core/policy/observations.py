@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -21,7 +22,7 @@ from trainables.core.data.frame_stack import (
 )
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.data.preprocessor import Preprocessor
-from trainables.core.data.spaces import check_observation
+from trainables.core.data.spaces import check_observation, zeros_of
 from trainables.core.distributions.base import Distribution
 from trainables.core.errors import ConfigError
 from trainables.core.networks.state import State
@@ -41,6 +42,7 @@ class Observations:
         model: The `model` of the config.
         observation_filter: "NoFilter" or "MeanStdFilter".
         action_mask_key: The key of a Dict observation that says which actions are allowed.
+        critic_obs_key: The key of a Dict observation that only the value function sees, or None.
         frame_stack: The number of observations that are seen as one.
         device: The device that features are computed on.
 
@@ -63,6 +65,7 @@ class Observations:
         *,
         observation_filter: str,
         action_mask_key: str,
+        critic_obs_key: str | None,
         frame_stack: int,
         device: torch.device,
     ):
@@ -70,6 +73,8 @@ class Observations:
         self._connectors, self._distribution, self._actions = connectors, distribution, actions
         self._seen_space = space if connectors is None else connectors.space
         self.mask_path = self._find_mask(action_mask_key)
+        self._check_critic(critic_obs_key)
+        self._critic_key = critic_obs_key
         self._extras = self._previous(model)
         self.layout = ObservationLayout(space, self._extras)
         self.frames = self._make_frames(frame_stack)
@@ -77,6 +82,7 @@ class Observations:
         self.preprocessor = Preprocessor(
             self._seen_space if self.frames is None else self.frames.space,
             mask=self.mask_path,
+            critic_key=critic_obs_key,
             num_prev_action=self._extras.get(PREV_ACTION, 0),
             has_prev_reward=PREV_REWARD in self._extras,
             channels_first=None if self.frames is None else self.frames.channels_first,
@@ -126,6 +132,21 @@ class Observations:
                 "masked; give the observation another key, or set action_mask_key)"
             )
         return key
+
+    def _check_critic(self, key: str | None) -> None:
+        """Refuse a key of what only the value function sees that is no part of an observation."""
+        if key is None:
+            return
+        if _part(self._seen_space, key) is None:
+            raise ConfigError(
+                f"critic_obs_key = {key!r}: there is no such part of the observation, which is "
+                f"{self._seen_space}; allowed: a key of a Dict observation"
+            )
+        if key == self.mask_path:
+            raise ConfigError(
+                f"critic_obs_key = {key!r} is the action mask, without which nothing can act; "
+                "allowed: another key"
+            )
 
     def _make_filter(self, observation_filter: str) -> MeanStdFilter | None:
         if observation_filter != "MeanStdFilter":
@@ -224,6 +245,24 @@ class Observations:
         stored = stored if batched else stored.unsqueeze(0)
         return self._distribution.encode(stored).cpu().numpy()
 
+    def _with_critic_part(self, obs: Any, *, batched: bool) -> Any:
+        """Return observations in which zeros stand for what only the value function sees.
+
+        Whoever acts by a trained policy need not have it.
+        """
+        key = self._critic_key
+        if key is None:
+            return obs
+        if isinstance(obs, list) and batched:
+            return [self._with_critic_part(one, batched=False) for one in obs]
+        if not isinstance(obs, Mapping) or key in obs or not obs:
+            return obs
+        space = self.space.spaces[key]  # type: ignore[attr-defined]  # see `_check_critic`
+        first: Any = obs
+        while isinstance(first, (Mapping, tuple)):
+            first = next(iter(first.values() if isinstance(first, Mapping) else first))
+        return {**obs, key: zeros_of(space, (len(first),) if batched else ())}
+
     @property
     def extra_widths(self) -> dict[str, int]:
         """What is stored beside observations (`@prev_action`, `@prev_reward`), with its width."""
@@ -272,6 +311,7 @@ class Observations:
                 raise ConfigError(
                     f"{name} = {value!r} has no effect: this policy does not look at it"
                 )
+        obs = self._with_critic_part(obs, batched=batched)
         check_observation(self.space, obs, batched=batched)
         extras: dict[str, Any] = {}
         if prev_action is not None:

@@ -14,7 +14,13 @@ from trainables.core.trust import Doubt, doubts_of, refuse, resolved
 
 # Settings of an algorithm that are handed to its policy as they are, by the class that has them.
 _SHARED: dict[type[Settings], tuple[str, ...]] = {
-    EnvironmentSettings: ("normalize_actions", "clip_actions", "frame_stack", "action_mask_key"),
+    EnvironmentSettings: (
+        "normalize_actions",
+        "clip_actions",
+        "frame_stack",
+        "action_mask_key",
+        "critic_obs_key",
+    ),
     SamplingSettings: (
         "observation_filter",
         "env_to_module_connector",
@@ -52,7 +58,7 @@ def checked_options(options: dict[str, Any]) -> tuple[dict[str, Any], list[Doubt
     checked = {**options, "model": ModelConfig.check(options["model"])}
     doubts = list(doubts_of(ModelConfig, checked["model"], "model."))
     for settings_class, names in _SHARED.items():
-        given = settings_class.check({name: options[name] for name in names})
+        given = settings_class.check({name: options[name] for name in names if name in options})
         checked |= given
         doubts += doubts_of(settings_class, given)
     checked["exploration"] = ExplorationConfig.check(options["exploration"])

@@ -23,6 +23,7 @@ from trainables.runtime.envs.make import (
 )
 from trainables.runtime.envs.multi_agent.checks import check_multi_agent_env
 from trainables.runtime.envs.multi_agent.dict_slots import DictSlots
+from trainables.runtime.envs.multi_agent.joint_observations import JointObservations
 from trainables.runtime.envs.multi_agent.multi_agent_env import MultiAgentEnv
 from trainables.runtime.envs.multi_agent.native import NATIVE
 from trainables.runtime.envs.multi_agent.observation_fn import observation_wrapper
@@ -54,7 +55,8 @@ def make_slots(
     """Make slots of an environment; see `make_vector_env`.
 
     Several policies act for several agents: with them, an environment of one agent becomes one of
-    several with that agent alone.
+    several with that agent alone. With `centralized_critic` each agent's observation has what all
+    of them see.
 
     Args:
         config: The algorithm's config, for whether there are several policies.
@@ -68,8 +70,32 @@ def make_slots(
     Raises:
         ConfigError: naming the environment and what is wrong with it.
     """
+    asked = (env_config, num_envs, worker_index, num_workers, options or EnvOptions())
+    made = _make_slots(config, env, *asked)
+    if not config.centralized_critic:
+        return made
+    try:
+        if not isinstance(made, AgentsVectorEnv):
+            raise ConfigError(
+                f"centralized_critic = True is not possible with env {env_name(env)!r}, which has "
+                "one agent; allowed: False, or critic_obs_key for what only its value function sees"
+            )
+        return JointObservations(made)
+    except BaseException:
+        made.close()
+        raise
+
+
+def _make_slots(
+    config: AlgorithmConfig,
+    env: EnvName,
+    env_config: dict[str, Any] | None,
+    num_envs: int,
+    worker_index: int,
+    num_workers: int,
+    options: EnvOptions,
+) -> AnyVectorEnv:
     given = dict(env_config or {})
-    options = options or EnvOptions()
     observed = observation_wrapper(config)
     if isinstance(env, str) and env in NATIVE:
         if observed is not None:

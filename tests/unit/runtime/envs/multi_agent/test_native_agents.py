@@ -16,6 +16,7 @@ from trainables.runtime.envs.multi_agent.independent_agents import make_multi_ag
 from trainables.runtime.envs.multi_agent.native import (
     NATIVE,
     CartPoleAgents,
+    ConvoyGame,
     GridWorldAgents,
     MatrixGame,
 )
@@ -30,6 +31,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "multi_agent_cartpole": {"num_agents": 3},
     "multi_agent_grid_world": {"size": 3, "max_steps": 7},
     "matrix_game": {"rounds": 4},
+    "convoy": {"num_agents": 3, "legs": 5},
 }
 
 
@@ -394,3 +396,35 @@ def test_neither_torch_nor_ray_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_convoy_is_paid_for_carts_that_arrive_together() -> None:
+    env, rng = ConvoyGame(2, num_agents=3, roads=4, legs=5, toll=2.0), np.random.default_rng(0)
+    step = env.reset([3, 4])
+    tolls = step.groups[0].obs[:, 4].reshape(2, 3)
+    for leg in range(5):
+        shown = step.groups[0].obs
+        assert shown.shape == (6, 5)
+        assert (shown[:, :4].sum(1) == 1).all()
+        np.testing.assert_array_equal(shown[:, 4].reshape(2, 3), tolls)  # for all of an episode
+        actions = rng.integers(4, size=6)
+        step = env.step([actions])
+        for slot in range(2):
+            rows = range(3 * slot, 3 * slot + 3)
+            right = sum(shown[row, actions[row]] == 1 for row in rows)
+            paid = (right / 3) ** 2 - 2 * float(tolls[slot].mean())
+            assert step.groups[0].rewards[list(rows)] == pytest.approx([paid] * 3)
+        assert step.groups[0].truncated.all() == (leg == 4)
+        assert not step.groups[0].terminated.any()
+    step = env.step([actions])  # which only resets
+    assert (step.groups[0].obs[:, 4].reshape(2, 3) != tolls).all()
+
+
+def test_the_returns_of_a_convoy_are_those_of_its_description() -> None:
+    env, rng = ConvoyGame(4000, num_agents=4, roads=4, legs=1, toll=4.0), np.random.default_rng(0)
+    shown = env.reset(list(range(4000))).groups[0].obs
+    best = env.step([shown[:, :4].argmax(1)]).groups[0].rewards.mean()
+    assert best == pytest.approx(1 - 4 / 2, abs=0.05)
+    env.step([np.zeros(16000, int)])
+    drawn = env.step([rng.integers(4, size=16000)]).groups[0].rewards.mean()
+    assert drawn == pytest.approx(1 / 16 + 3 / 16 / 4 - 4 / 2, abs=0.05)

@@ -9,11 +9,12 @@ from typing import Any
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
 from trainables.runtime.envs.multi_agent.native.cartpole import CartPoleAgents
+from trainables.runtime.envs.multi_agent.native.convoy import ConvoyGame
 from trainables.runtime.envs.multi_agent.native.grid_world import GridWorldAgents
 from trainables.runtime.envs.multi_agent.native.matrix_game import MatrixGame
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 
-__all__ = ["NATIVE", "CartPoleAgents", "GridWorldAgents", "MatrixGame"]
+__all__ = ["NATIVE", "CartPoleAgents", "ConvoyGame", "GridWorldAgents", "MatrixGame"]
 
 
 def _maker(
@@ -44,5 +45,6 @@ NATIVE: dict[str, Callable[[dict[str, Any], int], AgentsVectorEnv]] = {
         ("multi_agent_cartpole", CartPoleAgents),
         ("multi_agent_grid_world", GridWorldAgents),
         ("matrix_game", MatrixGame),
+        ("convoy", ConvoyGame),
     )
 }

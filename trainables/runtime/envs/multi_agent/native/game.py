@@ -173,3 +173,15 @@ def checked_int(key: str, value: Any, least: int, most: int | None = None) -> in
         bounds = f"at least {least}" if most is None else f"from {least} to {most}"
         raise ConfigError(f"env_config {key}={value!r}; allowed: whole numbers {bounds}")
     return int(value)
+
+
+def checked_number(key: str, value: Any, least: float = 0.0) -> float:
+    """Return a setting of env_config that is a finite number, and at least so large.
+
+    Raises:
+        ConfigError: if it is not.
+    """
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not is_number or not np.isfinite(value) or value < least:
+        raise ConfigError(f"env_config {key}={value!r}; allowed: finite numbers, >= {least:g}")
+    return float(value)
