@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from trainables.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from trainables.core.config.config import AlgorithmConfig
 
 JOINT_OBS = "joint_observation"
 """The key of what all agents see, in the observation of each, with `centralized_critic`."""
 
 
-def critic_key(config: AlgorithmConfig) -> str | None:
-    """Return the key of a Dict observation that only the value function sees; None: it has none."""
-    return JOINT_OBS if config.centralized_critic else config.critic_obs_key
+def critic_key(config: Any) -> str | None:
+    """Return the key of a Dict observation that only the value function sees; None: it has none.
+
+    Args:
+        config: An algorithm's config.
+    """
+    key: str | None = JOINT_OBS if config.centralized_critic else config.critic_obs_key
+    return key
 
 
-def check_critic(config: AlgorithmConfig) -> None:
+def check_critic(config: Any) -> None:
     """Refuse settings under which a value function could see no more than what acts.
+
+    Args:
+        config: An algorithm's config.
 
     Raises:
         ConfigError: naming both settings.

@@ -34,15 +34,14 @@ FEATURES_ABSENT: dict[str, str] = {
 # Algorithms that will not come and that nothing here comes near to, each with the reason. Those
 # that something comes near to are in `other_libraries.ALGORITHMS`.
 ALGORITHMS_ABSENT: dict[str, str] = {
-    "MAPPO": "no algorithm has a value function of all agents together; nearest: PPO, with one "
-    "policy for all in .multi_agent()",
     **dict.fromkeys(
         ("QMIX", "VDN"),
         "no algorithm adds up the values of several agents; nearest: DQN, with .multi_agent()",
     ),
     **dict.fromkeys(
         ("MADDPG", "AlphaStar"),
-        "no algorithm learns values of all agents together; nearest: PPO, with .multi_agent()",
+        "no algorithm learns action values of all agents together; nearest: PPO, with "
+        ".multi_agent(centralized_critic=True)",
     ),
     **dict.fromkeys(("Dreamer", "DreamerV2", "PlaNet"), "nearest: DreamerV3, the present one"),
     **dict.fromkeys(
