@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small_ray import small_ray
-from telling_agents import killed, moving, num_in_memory
+from telling_agents import by_env_runner, killed, moving, num_in_memory
 
 from trainables import PPOConfig
 from trainables.registry import get_algorithm
@@ -134,15 +134,10 @@ def test_policies_come_and_go_on_actors() -> None:
         assert algo.evaluate()["module/c/episode_return_mean"] > 0
 
 
-def by_turns(agent_id: Any, episode: Any, worker: Any, **kwargs: Any) -> str:
-    """The first env runner plays with a, the second with b."""
-    return "ab"[worker.worker_index % 2] if worker is not None else "a"
-
-
 @pytest.mark.parametrize("kind", ["IMPALA", "APPO"])
 def test_fragments_of_some_policies_come_to_two_learners(kind: str) -> None:
     """Each env runner, and so many a fragment of a learner, has columns of one policy alone."""
-    settings = {"observation_filter": "MeanStdFilter", "policy_mapping_fn": by_turns}
+    settings = {"observation_filter": "MeanStdFilter", "policy_mapping_fn": by_env_runner}
     with build(kind, num_learners=2, train_batch_size_per_learner=32, **settings) as algo:
         before = algo.get_weights()
         result = [algo.train() for _ in range(3)][-1]
