@@ -222,10 +222,10 @@ class CQL(SAC):
         loss: Any = super().loss_at(worker, module_id, update)
         return partial(loss, clones=clones)
 
-    def _refuse_gaussian_settings(self) -> None:
-        super()._refuse_gaussian_settings()
+    def _refuse_gaussian_settings(self, config: Any) -> None:
+        super()._refuse_gaussian_settings(config)
         refuse_given(
-            self.config, "num_actions", "discrete actions: the soft maximum is over all of them"
+            config, "num_actions", "discrete actions: the soft maximum is over all of them"
         )
 
 

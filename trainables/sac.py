@@ -139,11 +139,11 @@ class SAC(OffPolicy):
 
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:
         super().set_up_learning(seed)
-        self._refuse_gaussian_settings()
+        self._check_spaces()
 
     def modules_changed(self, seed: np.random.SeedSequence) -> None:
         super().modules_changed(seed)
-        self._refuse_gaussian_settings()
+        self._check_spaces()
 
     def explores_uniformly(self, num_env_steps: int, module_id: str | None = None) -> bool:
         warms_up = self._warms_up(num_env_steps, module_id)
@@ -223,15 +223,17 @@ class SAC(OffPolicy):
         of_legal = entropy == "auto" and has_mask  # of as many actions as each row allows
         return partial(discrete_sac_loss, target=target, target_entropy=None if of_legal else goal)
 
-    def _refuse_gaussian_settings(self) -> None:
-        """Refuse what would be ignored where actions are discrete."""
+    def _check_spaces(self) -> None:
+        """Refuse what would be ignored where a module's actions are discrete."""
         for module_id, policy in self.trained_policies.items():
             if not isinstance(policy.distribution, SquashedGaussian):
-                refuse_given(
-                    self.config_of(module_id),
-                    "_deterministic_loss",
-                    "discrete actions: losses are sums over all of them",
-                )
+                self._refuse_gaussian_settings(self.config_of(module_id))
+
+    def _refuse_gaussian_settings(self, config: SACConfig) -> None:
+        """Refuse what is for continuous actions alone."""
+        refuse_given(
+            config, "_deterministic_loss", "discrete actions: losses are sums over all of them"
+        )
 
 
 def auto_entropy(policy: Policy) -> float:
