@@ -261,6 +261,11 @@ def moving(agent_id: Any, episode: Any, worker: Any, **kwargs: Any) -> str:
     return "ab"[(int(agent_id[-1]) + episode.episode_id) % 2]
 
 
+def by_env_runner(agent_id: Any, episode: Any, worker: Any, **kwargs: Any) -> str:
+    """A mapping to the policies a and b: each env runner plays with one of them."""
+    return "ab"[worker.worker_index % 2] if worker is not None else "a"
+
+
 def killed(worker: Any) -> None:
     """A worker's process dies."""
     os.kill(os.getpid(), signal.SIGKILL)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import numpy as np
 from torch import Tensor
 
 from trainables.algorithm import Algorithm
@@ -37,6 +38,8 @@ from trainables.core.reported_metrics import (
     learned,
 )
 from trainables.runtime.learners.group import LearnerWorker
+from trainables.runtime.learners.latest_metrics import LatestMetrics
+from trainables.runtime.learners.train_choice import TrainChoice
 
 _ONE_STEP = "a rollout is one gradient step; microbatch_size says how much of it at a time"
 
@@ -49,6 +52,7 @@ class A2CConfig(AdvantageConfig):
     slots make one batch. Its optimiser is `optimizer={"type": "rmsprop", "decay": 0.99}`.
     """
 
+    several_agents: ClassVar[str | None] = None
     without: ClassVar[dict[str, str]] = {
         "num_epochs": _ONE_STEP,
         "minibatch_size": _ONE_STEP,
@@ -117,26 +121,46 @@ class A2C(Algorithm):
         ENTROPY_COEFF,
     )
 
+    def setup(self, config: dict[str, Any]) -> None:
+        super().setup(config)
+        self._choice = TrainChoice(self.config)
+        self._latest = LatestMetrics()
+
+    def modules_changed(self, seed: np.random.SeedSequence) -> None:
+        self._choice = TrainChoice(self.config)
+        self._latest.keep(self.trained_policies)
+
     def training_step(self) -> dict[str, float]:
-        rollouts = self.sample()  # {module id: Rollout [T, N]}
-        lr, coefficients = self.scheduled(self.config.lr), self._coefficients()
+        rollouts = self._choice(self.sample())  # {module id: Rollout [T, N]}
+        rates = {m: self.scheduled(self.config_of(m).lr) for m in rollouts}
+        coefficients = {m: self._coefficients(m) for m in rollouts}
         with self.timers("learn"):
-            results = self.learners.run(a2c_update, rollouts, lr, coefficients)
+            results = self.learners.run(a2c_update, rollouts, rates, coefficients)
         self.num_env_steps_trained += sum(r.num_env_steps for r in rollouts.values())
         self.sync_weights()
-        present = {"curr_lr": lr, "curr_entropy_coeff": coefficients.entropy}
+        present = {
+            m: {"curr_lr": rates[m], "curr_entropy_coeff": float(coefficients[m].entropy)}
+            for m in results
+        }
+        self._latest.add({m: {**result, **present[m]} for m, result in results.items()})
         return {
             f"learner/{module_id}/{name}": value
-            for module_id, result in results.items()
-            for name, value in {**result, **present}.items()
+            for module_id, result in self._latest.by_module.items()
+            for name, value in result.items()
         }
 
-    def _coefficients(self) -> A2CCoefficients:
-        config = self.config
+    def _coefficients(self, module_id: str) -> A2CCoefficients:
+        config: A2CConfig = self.config_of(module_id)
         return A2CCoefficients(
             value=config.vf_loss_coeff if config.use_critic else 0.0,
             entropy=self.scheduled(config.entropy_coeff),
         )
+
+    def get_learned_state(self) -> dict[str, Any]:
+        return self._latest.get_state(self.trained_policies)
+
+    def set_learned_state(self, state: dict[str, Any]) -> None:
+        self._latest.set_state(state)
 
     @classmethod
     def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
@@ -144,26 +168,29 @@ class A2C(Algorithm):
 
 
 def a2c_update(
-    worker: LearnerWorker, rollouts: dict[str, Rollout], lr: float, coefficients: A2CCoefficients
+    worker: LearnerWorker,
+    rollouts: dict[str, Rollout],
+    rates: dict[str, float],
+    coefficients: dict[str, A2CCoefficients],
 ) -> dict[str, dict[str, float]]:
     """Take one gradient step on fresh samples.
 
     Args:
         worker: What is trained.
         rollouts: `[T, N]` by module id; of several learners each has slots of its own.
-        lr: Learning rate.
-        coefficients: Of the loss.
+        rates: Learning rates, by module id.
+        coefficients: Of the loss, by module id.
 
     Returns:
         What the loss reports, and how well values fitted, by module id, of modules with a valid
         row.
     """
-    config: A2CConfig = worker.config
-    worker.set_lr(lr)
+    worker.set_rates(rates)
     results = {}
     for module_id, rollout in rollouts.items():
         if not all_steps(rollout, worker.ranks):
             continue
+        config: A2CConfig = worker.config_of(module_id)
         policy = worker.policies[module_id]
         rollout = worker.with_parts(module_id, rollout)
         batch = with_advantages(
@@ -174,7 +201,7 @@ def a2c_update(
         if config.normalize_advantages:
             batch["advantages"] = scale.normalized(batch["advantages"])
         results[module_id] = worker.learners[module_id].update(
-            batch, make_loss(policy, coefficients), ids=ids
+            batch, make_loss(policy, coefficients[module_id]), ids=ids
         )
         results[module_id]["advantage_std"] = scale.std
         results[module_id] |= worker.part_metrics(module_id)

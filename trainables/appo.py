@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -59,7 +59,7 @@ class APPOConfig(IMPALAConfig):
         "replay_buffer_num_slots": _BUFFER_REPLAYS,
     }
 
-    compiles_fragments: ClassVar[bool] = False  # but rows, however many
+    compiles_fragments: ClassVar[bool] = False  # its loss is of rows, however many
 
     use_gae: bool = setting(
         True,
@@ -175,14 +175,24 @@ class APPO(IMPALA):
     def setup(self, config: dict[str, Any]) -> None:
         super().setup(config)
         # Learned state, not a setting: under PBT a clone goes on with its donor's.
-        self.kl_coeffs = dict.fromkeys(self.trained_policies, self.config.kl_coeff)
+        self.kl_coeffs = {m: self.config_of(m).kl_coeff for m in self.trained_policies}
+
+    def modules_changed(self, seed: np.random.SeedSequence) -> None:
+        super().modules_changed(seed)
+        before = self.kl_coeffs
+        own = {m: self.config_of(m).kl_coeff for m in self.trained_policies}
+        self.kl_coeffs = {m: before.get(m, value) for m, value in own.items()}
 
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:
         super().set_up_learning(seed)
         config = self.config
         size, uses = config.circular_buffer_num_batches, config.circular_buffer_iterations_per_batch
         self._buffer = CircularBuffer[list[Sample]](size, uses)
-        self._target_period = exact(config.target_network_update_freq) * size * uses  # updates
+
+    def _target_period(self, config: APPOConfig) -> Fraction:
+        """Return how many updates there are from one move of a target network to the next."""
+        size, uses = config.circular_buffer_num_batches, config.circular_buffer_iterations_per_batch
+        return exact(config.target_network_update_freq) * size * uses
 
     @classmethod
     def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
@@ -210,22 +220,29 @@ class APPO(IMPALA):
             self._buffer.add(batch)
 
     def submit(self, fragments: list[Sample]) -> None:
-        # Counted anew each time: those that are lost with a learner have moved nothing.
-        before, period = self._num_updates + self.learners.num_queued, self._target_period
-        tau = self.config.tau if (before + 1) // period > before // period else None
         rollouts = [fragment.rollouts for fragment in fragments]
-        coefficients = {
-            module_id: self._appo_coefficients(module_id) for module_id in self.kl_coeffs
+        plans = {
+            m: APPOPlan(
+                self._of_module(m, self.estimation), self._appo_coefficients(m), self._tau_now(m)
+            )
+            for m in self.modules_to_train(rollouts)
         }
-        given = (self._rates(), self.estimation(), coefficients, tau)
-        self.learners.submit(appo_update, rollouts, *given)
+        self.learners.submit(appo_update, rollouts, self._rates(plans), plans)
 
-    def estimation(self) -> Estimation:
-        estimation = super().estimation()
-        return estimation if self.config.use_gae else estimation._replace(lambda_=1.0)
+    def _tau_now(self, module_id: str) -> float | None:
+        """Return how far a target network moves after the next update; None: not at all."""
+        config: APPOConfig = self.config_of(module_id)
+        # Counted anew each time: those that are lost with a learner have moved nothing.
+        before, period = self._num_updates + self.learners.num_queued, self._target_period(config)
+        return config.tau if (before + 1) // period > before // period else None
+
+    def estimation(self, module_id: str | None = None) -> Estimation:
+        estimation = super().estimation(module_id)
+        config = self.config if module_id is None else self.config_of(module_id)
+        return estimation if config.use_gae else estimation._replace(lambda_=1.0)
 
     def _appo_coefficients(self, module_id: str) -> APPOCoefficients:
-        config = self.config
+        config: APPOConfig = self.config_of(module_id)
         return APPOCoefficients(
             clip=self.scheduled(config.clip_param),
             target_worker_clipping=config.target_worker_clipping,
@@ -237,9 +254,10 @@ class APPO(IMPALA):
     def take_in(self, results: dict[str, dict[str, float]]) -> None:
         """Adapt each penalty's weight to how far the policy was from a target that has moved."""
         for module_id, result in results.items():
-            if self.config.use_kl_loss and result["target_updated"]:
+            config: APPOConfig = self.config_of(module_id)
+            if config.use_kl_loss and result["target_updated"]:
                 self.kl_coeffs[module_id] = adapted_kl_coeff(
-                    self.kl_coeffs[module_id], result["kl_after_update"], self.config.kl_target
+                    self.kl_coeffs[module_id], result["kl_after_update"], config.kl_target
                 )
 
     def learner_metrics(self, results: dict[str, dict[str, float]], lag: float) -> dict[str, float]:
@@ -248,17 +266,21 @@ class APPO(IMPALA):
             "circular_buffer/num_batches": len(self._buffer),
             "circular_buffer/num_dropped_draws": self._buffer.num_dropped,
         }
-        if self.config.use_kl_loss:
-            metrics |= {f"learner/{m}/curr_kl_coeff": self.kl_coeffs[m] for m in results}
-        return metrics
+        return metrics | {
+            f"learner/{m}/curr_kl_coeff": self.kl_coeffs[m]
+            for m in results
+            if self.config_of(m).use_kl_loss
+        }
 
     def get_learned_state(self) -> dict[str, Any]:
         return {
+            **super().get_learned_state(),
             "kl_coeff": to_store(self.kl_coeffs),
             "num_dropped_draws": self._buffer.num_dropped,
         }
 
     def set_learned_state(self, state: dict[str, Any]) -> None:
+        super().set_learned_state(state)
         stored = from_store(state["kl_coeff"], self.kl_coeffs)
         self.kl_coeffs = {module_id: float(value) for module_id, value in stored.items()}
         self._buffer.num_dropped = int(state["num_dropped_draws"])
@@ -288,41 +310,55 @@ class APPO(IMPALA):
         return {m: policy.observations.layout for m, policy in self.trained_policies.items()}
 
 
+class APPOPlan(NamedTuple):
+    """What is known of a module's update before it is made.
+
+    Attributes:
+        estimation: Discounts and bounds of V-trace.
+        coefficients: The numbers in the loss.
+        tau: How far the target network moves afterwards; None: it stays.
+    """
+
+    estimation: Estimation
+    coefficients: APPOCoefficients
+    tau: float | None
+
+
 def appo_update(
     worker: LearnerWorker,
     fragments: list[dict[str, Rollout]],
-    lr: float | Mapping[str, float],
-    estimation: Estimation,
-    coefficients: dict[str, APPOCoefficients],
-    tau: float | None,
+    rates: dict[str, float | dict[str, float]],
+    plans: dict[str, APPOPlan],
 ) -> dict[str, dict[str, float]]:
     """Take gradient steps on a train batch that may have been trained on before.
 
     Args:
         worker: What is trained.
         fragments: Rollouts `[T, N]` by module id, of any number of env runners.
-        lr: Learning rate, or one by group.
-        estimation: Discounts and bounds of V-trace.
-        coefficients: The numbers in the loss, by module id.
-        tau: How far the target network moves afterwards; None: it stays.
+        rates: Learning rates, or one by group, by id of the modules that are trained.
+        plans: What else is known of their updates. Targets move by the clock of train batches,
+            also those of a module that did not act in this one.
 
     Returns:
         What losses report, means over all steps, by module id, of modules that acted in any.
     """
-    config: APPOConfig = worker.config
-    worker.set_lr(lr)
+    worker.set_rates(rates)
     results = {}
-    for module_id, learner in worker.learners.items():
-        policy, rollout = worker.policies[module_id], worker.joined(module_id, fragments)
-        if rollout is None:
+    for module_id, plan in plans.items():
+        config: APPOConfig = worker.config_of(module_id)
+        policy, learner = worker.policies[module_id], worker.learners[module_id]
+        [(group, target)] = learner.targets.items()
+        rollout = worker.joined(module_id, fragments)
+        if rollout is None or not (num_steps := all_steps(rollout, worker.ranks)):
+            if plan.tau is not None:
+                learner.update_target(group, plan.tau)
             continue
         rollout = worker.with_parts(module_id, rollout)
-        [(group, target)] = learner.targets.items()
-        batch = impact_batch(rollout, policy, with_values(target.network), estimation)
+        batch = impact_batch(rollout, policy, with_values(target.network), plan.estimation)
         size = config.minibatch_size
         if policy.is_recurrent:
             size = fragments_per_step(config, rollout, worker.ranks)
-        used = coefficients[module_id]
+        used = plan.coefficients
         if worker.resolved.compile is not None:
             used = used._replace(clip=traced(used.clip, policy.device))
         metrics: dict[str, float] = learner.update(
@@ -336,11 +372,11 @@ def appo_update(
         results[module_id] = metrics | diagnostics(batch, policy, config, size, worker.ranks)
         results[module_id] |= {
             **worker.part_metrics(module_id),
-            "num_env_steps_trained": all_steps(rollout, worker.ranks),
-            "target_updated": float(tau is not None),
+            "num_env_steps_trained": num_steps,
+            "target_updated": float(plan.tau is not None),
         }
-        if tau is not None:
-            learner.update_target(group, tau)
+        if plan.tau is not None:
+            learner.update_target(group, plan.tau)
     return results
 
 

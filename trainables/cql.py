@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from trainables.core.config.algorithm_traits import OF_DATA_ALONE
 from trainables.core.config.default_config import default_config_of
 from trainables.core.config.reference.defaults import refuse_given
 from trainables.core.config.settings import setting
@@ -50,6 +51,7 @@ class CQLConfig(SACConfig):
     with a conservative term.
     """
 
+    several_agents: ClassVar[str | None] = OF_DATA_ALONE
     why_no_intrinsic: ClassVar[str | None] = (
         "its conservative term keeps to what data hold, a bonus leads away from it"
     )
@@ -220,10 +222,10 @@ class CQL(SAC):
         loss: Any = super().loss_at(worker, module_id, update)
         return partial(loss, clones=clones)
 
-    def _refuse_gaussian_settings(self) -> None:
-        super()._refuse_gaussian_settings()
+    def _refuse_gaussian_settings(self, config: Any) -> None:
+        super()._refuse_gaussian_settings(config)
         refuse_given(
-            self.config, "num_actions", "discrete actions: the soft maximum is over all of them"
+            config, "num_actions", "discrete actions: the soft maximum is over all of them"
         )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -30,7 +31,9 @@ from trainables.core.learning.returns import Estimation, explained_by_moments
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import ASYNCHRONOUS, HALF_VALUE_LOSS, Reported, learned
-from trainables.runtime.learners.group import LearnerWorker
+from trainables.runtime.learners.group import DataLost, LearnerWorker, fetched
+from trainables.runtime.learners.latest_metrics import LatestMetrics
+from trainables.runtime.learners.train_choice import TrainChoice
 from trainables.runtime.sampling.fragment_queue import FragmentQueue
 from trainables.runtime.sampling.group import Sample
 
@@ -64,7 +67,8 @@ class IMPALAConfig(AlgorithmConfig):
         "max_seq_len": "a memory is trained on whole fragments, see rollout_fragment_length"
     }
 
-    compiles_fragments: ClassVar[bool] = True  # its loss is of `[T, N]`, not of rows
+    several_agents: ClassVar[str | None] = None
+    compiles_fragments: ClassVar[bool] = True
     why_no_intrinsic: ClassVar[str | None] = None
     intrinsic_without: ClassVar[dict[str, str]] = {
         "intrinsic_gamma": "V-trace has the values of one kind of reward alone"
@@ -243,6 +247,7 @@ class IMPALA(Algorithm):
 
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:
         config = self.config
+        self._choice = TrainChoice(config)
         if config.num_learners > 1:  # each has whole fragments, and steps with the others
             self.module_slots.check_each_runner(config, self.learner_connectors)
         self._fragments = FragmentQueue(
@@ -251,9 +256,18 @@ class IMPALA(Algorithm):
             config.replay_buffer_num_slots,
             seed,
             min_fragments=max(1, config.num_learners),  # each has its own
+            counts_agents=self._groups is not None and config.count_steps_by == "agent_steps",
         )
-        self._last_results: dict[str, dict[str, float]] = {}
+        self._latest = LatestMetrics()
         self._num_updates = self._num_broadcast = 0  # that are finished; of those, broadcast
+
+    def _become(self, config: AlgorithmConfig, states: Mapping[str, Mapping[str, Any]]) -> None:
+        self._finish(0)  # learners that are made for other modules do not answer for what is queued
+        super()._become(config, states)
+
+    def modules_changed(self, seed: np.random.SeedSequence) -> None:
+        self._choice = TrainChoice(self.config)
+        self._latest.keep(self.trained_policies)
 
     def set_state(self, state: dict[str, Any]) -> None:
         # Fragments from before are another run's.
@@ -289,7 +303,27 @@ class IMPALA(Algorithm):
     def submit(self, fragments: list[Sample]) -> None:
         """Have a train batch trained on."""
         rollouts = [fragment.rollouts for fragment in fragments]
-        self.learners.submit(impala_update, rollouts, self._rates(), self.coefficients())
+        trained = self.modules_to_train(rollouts)
+        coefficients = {m: self._of_module(m, self.coefficients) for m in trained}
+        self.learners.submit(impala_update, rollouts, self._rates(trained), coefficients)
+
+    def modules_to_train(self, rollouts: list[Any]) -> list[str]:
+        """Return the ids of the modules that a train batch is to train.
+
+        Only a function `policies_to_train` needs to see it, in this process.
+
+        Args:
+            rollouts: Those of its fragments by module id, or references to that.
+        """
+        trained = [*self.trained_policies]
+        if not self._choice.asks:
+            return trained
+        with suppress(DataLost):  # then learners find nothing, either
+            parts: list[dict[str, Rollout]] = fetched(rollouts)
+            joined = {m: [part[m] for part in parts if m in part] for m in trained}
+            whole = {m: Rollout.concatenate(own) for m, own in joined.items() if own}
+            return [*self._choice(whole)]
+        return trained
 
     def next_fragments(self) -> list[Sample]:
         """Return a train batch's fragments; env runners go on while it is trained on."""
@@ -311,19 +345,27 @@ class IMPALA(Algorithm):
         for sample in samples:
             self.episodes.add(sample.episodes)
             self.num_env_steps_sampled += sample.num_env_steps
+            self.num_agent_steps_sampled += sample.episodes.num_agent_steps
             self._fragments.add(sample)
         return bool(samples)
 
-    def _rates(self) -> float | dict[str, float]:
-        config = self.config
+    def _rates(self, module_ids: Iterable[str]) -> dict[str, float | dict[str, float]]:
+        """Return the present learning rates of modules, of each one or one by group."""
+        return {m: self._rates_of(self.config_of(m)) for m in module_ids}
+
+    def _rates_of(self, config: IMPALAConfig) -> float | dict[str, float]:
         lr = self.scheduled(config.lr)
         if not config._separate_vf_optimizer:
             return lr
         return {"policy": lr, "vf": lr if config._lr_vf is None else self.scheduled(config._lr_vf)}
 
-    def estimation(self) -> Estimation:
-        """Return how value targets and advantages are estimated."""
-        config = self.config
+    def estimation(self, module_id: str | None = None) -> Estimation:
+        """Return how value targets and advantages of a module are estimated.
+
+        Args:
+            module_id: Which module; None: by the settings of the algorithm alone.
+        """
+        config = self.config if module_id is None else self.config_of(module_id)
         return Estimation(
             gamma=config.gamma,
             lambda_=config.lambda_,
@@ -332,20 +374,25 @@ class IMPALA(Algorithm):
             pg_rho_bar=config.vtrace_clip_pg_rho_threshold,
         )
 
-    def coefficients(self) -> IMPALACoefficients:
-        """Return the numbers in the loss as they are now."""
+    def coefficients(self, module_id: str | None = None) -> IMPALACoefficients:
+        """Return the numbers in the loss of a module as they are now.
+
+        Args:
+            module_id: Which module; None: by the settings of the algorithm alone.
+        """
+        config = self.config if module_id is None else self.config_of(module_id)
         return IMPALACoefficients(
-            self.estimation(),
-            value=self.config.vf_loss_coeff,
-            entropy=self.scheduled(self.config.entropy_coeff),
-            reduction="sum" if self.config.loss_reduction == "sum" else "mean",
-            masked=self.config.torch_compile_learner,
+            self.estimation() if module_id is None else self._of_module(module_id, self.estimation),
+            value=config.vf_loss_coeff,
+            entropy=self.scheduled(config.entropy_coeff),
+            reduction="sum" if config.loss_reduction == "sum" else "mean",
+            masked=config.torch_compile_learner,
         )
 
     def _results(self) -> dict[str, dict[str, float]]:
         """Return what the last finished update reports; waits while too many others are queued."""
-        self._finish(self.config.learner_queue_size if self._last_results else 0)
-        return self._last_results
+        self._finish(self.config.learner_queue_size if self._latest else 0)
+        return self._latest.by_module
 
     def _finish(self, most: int) -> None:
         """Take in the results of finished updates; waits while more than `most` are queued.
@@ -364,7 +411,7 @@ class IMPALA(Algorithm):
                     result["num_env_steps_trained"] for result in results.values()
                 )
                 self.take_in(results)
-                self._last_results = {**self._last_results, **results}
+                self._latest.add(results)
             if not is_full:
                 return
             if not finished and remaining <= 0 and learners.num_queued > most:
@@ -385,27 +432,32 @@ class IMPALA(Algorithm):
         """Take in the results of an update. Called with those of every one."""
 
     def learner_metrics(self, results: dict[str, dict[str, float]], lag: float) -> dict[str, float]:
-        present = {
-            "curr_entropy_coeff": self.scheduled(self.config.entropy_coeff),
-            "policy_lag": lag,  # versions
-        }
-        rates = self._rates()
-        if isinstance(rates, float):
-            present["curr_lr"] = rates
-        else:
-            present |= {"curr_lr": rates["policy"], "curr_vf_lr": rates["vf"]}
         metrics: dict[str, float] = {"learner_queue_length": self.learners.num_queued}
-        for module_id, result in results.items():
-            found = {**result, **present}
+        for module_id, rates in self._rates(results).items():
+            present = {
+                "curr_entropy_coeff": self.scheduled(self.config_of(module_id).entropy_coeff),
+                "policy_lag": lag,  # versions
+            }
+            if isinstance(rates, float):
+                present["curr_lr"] = rates
+            else:
+                present |= {"curr_lr": rates["policy"], "curr_vf_lr": rates["vf"]}
+            found = {**results[module_id], **present}
             metrics |= {f"learner/{module_id}/{name}": value for name, value in found.items()}
         return metrics
+
+    def get_learned_state(self) -> dict[str, Any]:
+        return self._latest.get_state(self.trained_policies)
+
+    def set_learned_state(self, state: dict[str, Any]) -> None:
+        self._latest.set_state(state)
 
 
 def impala_update(
     worker: LearnerWorker,
     fragments: list[dict[str, Rollout]],
-    lr: float | Mapping[str, float],
-    coefficients: IMPALACoefficients,
+    rates: dict[str, float | dict[str, float]],
+    coefficients: dict[str, IMPALACoefficients],
 ) -> dict[str, dict[str, float]]:
     """Take gradient steps on fragments that any version of the policy sampled.
 
@@ -413,32 +465,33 @@ def impala_update(
         worker: What is trained.
         fragments: Rollouts `[T, N]` by module id, of any number of env runners. Of several
             learners each has its own.
-        lr: Learning rate, or one by group.
-        coefficients: Of the loss.
+        rates: Learning rates, or one by group, by id of the modules that are trained.
+        coefficients: Of their losses.
 
     Returns:
         What losses report, means over all steps, by module id, of modules that acted in any.
     """
-    config: IMPALAConfig = worker.config
-    worker.set_lr(lr)
+    worker.set_rates(rates)
     results = {}
-    for module_id, learner in worker.learners.items():
-        policy, rollout = worker.policies[module_id], worker.joined(module_id, fragments)
-        if rollout is None:
+    for module_id, used in coefficients.items():
+        config: IMPALAConfig = worker.config_of(module_id)
+        policy, learner = worker.policies[module_id], worker.learners[module_id]
+        rollout = worker.joined(module_id, fragments)
+        if rollout is None or not (num_steps := all_steps(rollout, worker.ranks)):
             continue
         rollout = worker.with_parts(module_id, rollout)
         batch = fragment_batch(rollout, policy)
         metrics = learner.update(
             batch,
-            partial(fragments_loss, distribution=policy.distribution, coefficients=coefficients),
+            partial(fragments_loss, distribution=policy.distribution, coefficients=used),
             num_epochs=config.num_epochs,
             minibatch_size=fragments_per_step(config, rollout, worker.ranks),
             generator=worker.generator if config.shuffle_batch_per_epoch else None,
             ids=consecutive_ids(len(batch["valid"]), worker.ranks),
-            reduction=coefficients.reduction,
+            reduction=used.reduction,
         )
         metrics["vf_explained_var"] = explained_by_moments(*(metrics.pop(name) for name in MOMENTS))
-        results[module_id] = {**metrics, "num_env_steps_trained": all_steps(rollout, worker.ranks)}
+        results[module_id] = {**metrics, "num_env_steps_trained": num_steps}
         results[module_id] |= worker.part_metrics(module_id)
     return results
 

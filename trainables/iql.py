@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from trainables.core.config.algorithm_traits import OF_DATA_ALONE
 from trainables.core.config.default_config import default_config_of
 from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, tree_of
@@ -36,6 +37,7 @@ class IQLConfig(PolicyQConfig):
     The defaults are the paper's for locomotion: expectile 0.7, beta 3, Polyak 0.005, lr 3e-4.
     """
 
+    several_agents: ClassVar[str | None] = OF_DATA_ALONE
     without_memory: ClassVar[str | None] = (
         "its policy and values learn from single steps; PPO, DQN, BC and MARWIL train on sequences"
     )

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainables.core.config.algorithm_traits import OF_DATA_ALONE
 from trainables.core.config.default_config import default_config_of
 from trainables.core.config.input_shares import SAMPLER
 from trainables.core.config.off_policy import OffPolicyConfig
@@ -59,6 +60,7 @@ _MOMENTS = ("return", "return_square", "residual", "residual_square")
 class MARWILConfig(OffPolicyConfig):
     """Settings of MARWIL. With beta = 0 it is BC."""
 
+    several_agents: ClassVar[str | None] = OF_DATA_ALONE
     without: ClassVar[dict[str, str]] = {
         **OffPolicyConfig.without,
         **dict.fromkeys(("num_epochs", "minibatch_size", "shuffle_batch_per_epoch"), _NO_BUFFER),

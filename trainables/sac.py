@@ -38,6 +38,7 @@ _ENTROPY_SHARE = 0.89
 class SACConfig(PolicyQConfig):
     """Settings of SAC, for bounded continuous and for discrete actions."""
 
+    several_agents: ClassVar[str | None] = None
     without_memory: ClassVar[str | None] = (
         "its policy and Q-functions learn from single steps out of the replay buffer; PPO and DQN "
         "train on sequences"
@@ -138,21 +139,37 @@ class SAC(OffPolicy):
 
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:
         super().set_up_learning(seed)
-        for policy in self.policies.values():
-            if not isinstance(policy.distribution, SquashedGaussian):
-                self._refuse_gaussian_settings()
+        self._check_spaces()
+
+    def modules_changed(self, seed: np.random.SeedSequence) -> None:
+        super().modules_changed(seed)
+        self._check_spaces()
 
     def explores_uniformly(self, num_env_steps: int, module_id: str | None = None) -> bool:
-        if self._resolved_of(module_id).exploration.random_timesteps is not None:
-            return super().explores_uniformly(num_env_steps, module_id)
-        # A resumed run that refills its buffer does so with what it has learned.
-        is_enough = all(self.experience.is_enough(module_id) for module_id in self.policies)
-        starting = not self.num_updates and not is_enough
+        warms_up = self._warms_up(num_env_steps, module_id)
+        return warms_up or super().explores_uniformly(num_env_steps, module_id)
+
+    def _warms_up(self, num_env_steps: int, module_id: str | None) -> bool:
+        """Tell whether actions are uniform because learning has not started yet.
+
+        A resumed run that refills its buffer explores with what it has learned. Policies that are
+        not trained act as they are.
+
+        Args:
+            num_env_steps: Environment steps since the trial began.
+            module_id: Which module waits for its updates; None: any.
+        """
+        is_given = self._resolved_of(module_id).exploration.random_timesteps is not None
+        if is_given or not self.config.random_warmup:
+            return False
+        waiting = [module_id] if module_id is not None else [*self.experience]
+        starting = any(
+            m in self.experience and not self._num_updates[m] and not self.experience.is_enough(m)
+            for m in waiting
+        )
         # Of later steps than those so far: whether they will be of the warm-up, too.
         warm_up = self.config.num_steps_sampled_before_learning_starts
-        in_time = num_env_steps <= max(self.num_env_steps_sampled, warm_up)
-        warms_up = self.config.random_warmup and starting and in_time
-        return warms_up or super().explores_uniformly(num_env_steps, module_id)
+        return starting and num_env_steps <= max(self.num_env_steps_sampled, warm_up)
 
     def learning_rates(self, module_id: str | None = None) -> dict[str, float]:
         """Return the present rates of policy, Q-functions and log alpha."""
@@ -160,8 +177,8 @@ class SAC(OffPolicy):
         rates = {"actor": config.actor_lr, "critic": config.critic_lr, "alpha": config.alpha_lr}
         return {n: self.scheduled(config.lr if r is None else r) for n, r in rates.items()}
 
-    def module_options(self) -> dict[str, Any]:
-        config = self.config
+    def module_options(self, module_id: str | None = None) -> dict[str, Any]:
+        config = self.config if module_id is None else self.config_of(module_id)
         return {
             "type": "soft_actor_critic",
             **config.networks,
@@ -189,7 +206,7 @@ class SAC(OffPolicy):
             columns["actions"] = actions.reshape(len(actions), -1)
             shape = (2, *columns["actions"].shape)
             noise = torch.zeros(shape)
-            if not self.config._deterministic_loss:
+            if not self._config_of_policy(policy)._deterministic_loss:
                 noise.normal_(generator=self.learners.generator)
             columns["noise"], columns["next_noise"] = noise.to(policy.device)
         return columns
@@ -206,10 +223,16 @@ class SAC(OffPolicy):
         of_legal = entropy == "auto" and has_mask  # of as many actions as each row allows
         return partial(discrete_sac_loss, target=target, target_entropy=None if of_legal else goal)
 
-    def _refuse_gaussian_settings(self) -> None:
-        """Refuse what would be ignored where actions are discrete."""
+    def _check_spaces(self) -> None:
+        """Refuse what would be ignored where a module's actions are discrete."""
+        for module_id, policy in self.trained_policies.items():
+            if not isinstance(policy.distribution, SquashedGaussian):
+                self._refuse_gaussian_settings(self.config_of(module_id))
+
+    def _refuse_gaussian_settings(self, config: SACConfig) -> None:
+        """Refuse what is for continuous actions alone."""
         refuse_given(
-            self.config, "_deterministic_loss", "discrete actions: losses are sums over all of them"
+            config, "_deterministic_loss", "discrete actions: losses are sums over all of them"
         )
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from small_ray import small_ray
-from telling_agents import killed, moving, num_in_memory
+from telling_agents import by_env_runner, killed, moving, num_in_memory
 
-from trainables import DQNConfig, PPOConfig
+from trainables import PPOConfig
+from trainables.registry import get_algorithm
 from trainables.runtime.sampling.agents.runner import AgentsEnvRunner
 
 GAME = "multi_agent_cartpole"
@@ -27,11 +28,19 @@ def build(kind: str = "PPO", **settings: Any) -> Any:
     config: Any
     if kind == "PPO":
         config = PPOConfig().training(train_batch_size=128, minibatch_size=64, num_epochs=2)
+    elif kind in ("A2C", "APPO", "IMPALA"):
+        config = get_algorithm(kind).config_class().training(train_batch_size=128)
+        if kind != "A2C":
+            config.env_runners(rollout_fragment_length=8)
     else:
-        config = DQNConfig().training(
-            num_steps_sampled_before_learning_starts=32,
-            replay_buffer_config={"capacity": 4000},
-            train_batch_size=16,
+        config = (
+            get_algorithm(kind)
+            .config_class()
+            .training(
+                num_steps_sampled_before_learning_starts=32,
+                replay_buffer_config={"capacity": 4000},
+                train_batch_size=16,
+            )
         )
         config.env_runners(rollout_fragment_length=8)
         config.training(store_buffer_in_checkpoints=True)
@@ -52,7 +61,7 @@ def assert_equal(one: list[np.ndarray], other: list[np.ndarray]) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("kind", ["PPO", "DQN"])
+@pytest.mark.parametrize("kind", ["PPO", "DQN", "SAC"])
 def test_a_resumed_run_is_equal_to_the_bit(kind: str, tmp_path: Path) -> None:
     with build(kind) as algo:
         for _ in range(2):
@@ -89,11 +98,12 @@ def test_policies_on_disk_are_so_in_every_process() -> None:
     assert found[0][1] == found[1][1]
 
 
-def test_two_learners_learn_what_one_does() -> None:
+@pytest.mark.parametrize("kind", ["PPO", "A2C"])
+def test_two_learners_learn_what_one_does(kind: str) -> None:
     found = []
     for num_learners in (0, 1, 2):
         rows = 128 // max(num_learners, 1)
-        with build(num_learners=num_learners, train_batch_size_per_learner=rows) as algo:
+        with build(kind, num_learners=num_learners, train_batch_size_per_learner=rows) as algo:
             for _ in range(2):
                 algo.train()
             found.append(weights_of(algo))
@@ -124,7 +134,41 @@ def test_policies_come_and_go_on_actors() -> None:
         assert algo.evaluate()["module/c/episode_return_mean"] > 0
 
 
-@pytest.mark.parametrize("kind", ["PPO", "DQN"])
+@pytest.mark.parametrize("kind", ["IMPALA", "APPO"])
+def test_fragments_of_some_policies_come_to_two_learners(kind: str) -> None:
+    """Each env runner, and so many a fragment of a learner, has columns of one policy alone."""
+    settings = {"observation_filter": "MeanStdFilter", "policy_mapping_fn": by_env_runner}
+    with build(kind, num_learners=2, train_batch_size_per_learner=32, **settings) as algo:
+        before = algo.get_weights()
+        result = [algo.train() for _ in range(3)][-1]
+        for module_id, own in algo.get_weights().items():
+            assert any((own[name] != value).any() for name, value in before[module_id].items())
+            assert result[f"learner/{module_id}/policy_lag"] >= 0
+        assert result["num_agent_steps_sampled_lifetime"] > 100
+
+
+@pytest.mark.parametrize("kind", ["IMPALA", "APPO"])
+def test_policies_come_and_go_while_fragments_are_under_way(kind: str) -> None:
+    chosen = {"a", "b", "c"}
+    settings = {"observation_filter": "MeanStdFilter", "num_learners": 1}
+    settings["policies_to_train"] = lambda m, batch=None: batch is None or m in chosen
+    with build(kind, **settings) as algo:
+        for _ in range(2):
+            algo.train()
+        algo.add_policy("c", policy_mapping_fn={"agent_0": "c", "*": "b"})
+        algo.remove_policy("a")
+        chosen.remove("b")
+        first = algo.get_weights()
+        for _ in range(12):
+            result = algo.train()
+        after = algo.get_weights()
+        assert any((after["c"][name] != value).any() for name, value in first["c"].items())
+        assert all((after["b"][name] == value).all() for name, value in first["b"].items())
+        assert not any(name.startswith("learner/a/") for name in result)
+        assert result["module/c/episode_return_mean"] > 0
+
+
+@pytest.mark.parametrize("kind", ["PPO", "DQN", "IMPALA"])
 def test_training_survives_the_death_of_an_env_runner(kind: str) -> None:
     with build(kind, restart_failed_env_runners=True) as algo:
         algo.train()

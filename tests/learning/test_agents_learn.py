@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainables import DQNConfig, PPOConfig
+from trainables import (
+    A2CConfig,
+    APPOConfig,
+    DQNConfig,
+    IMPALAConfig,
+    PPOConfig,
+    SACConfig,
+    make_multi_agent,
+)
 
 
 def two_policies(config: Any, **settings: Any) -> Any:
@@ -65,6 +73,50 @@ def test_dqn_balances() -> None:
         while algo.num_env_steps_sampled < 40_000:
             algo.train()
         assert min(greedy(algo)) >= 400
+
+
+def until(algo: Any, num_env_steps: int) -> list[float]:
+    """Greedy returns of both policies after so many steps."""
+    with algo:
+        while algo.num_env_steps_sampled < num_env_steps:
+            algo.train()
+        return greedy(algo)
+
+
+@pytest.mark.slow
+def test_a2c_balances() -> None:
+    config = A2CConfig().env_runners(num_envs_per_env_runner=8)
+    config.training(lr=[[0, 3e-3], [250_000, 0.0]], gamma=0.98, lambda_=0.95)
+    config.training(normalize_advantages=True)
+    config.reporting(min_sample_timesteps_per_iteration=4000)
+    assert min(until(two_policies(config), 250_000)) >= 400
+
+
+@pytest.mark.slow
+def test_impala_balances() -> None:
+    config = IMPALAConfig().env_runners(num_envs_per_env_runner=8).training(lr=1e-3, gamma=0.98)
+    config.reporting(min_sample_timesteps_per_iteration=2000)
+    assert min(until(two_policies(config), 120_000)) >= 400
+
+
+@pytest.mark.slow
+def test_appo_balances() -> None:
+    config = APPOConfig().env_runners(num_envs_per_env_runner=8).training(lr=1e-3, gamma=0.98)
+    config.training(num_epochs=4, minibatch_size=256, entropy_coeff=0.0, lambda_=0.9)
+    config.training(train_batch_size=1000)
+    config.reporting(min_sample_timesteps_per_iteration=4000)
+    assert min(until(two_policies(config), 80_000)) >= 450
+
+
+@pytest.mark.slow
+def test_sac_swings_both_pendulums_up() -> None:
+    config = SACConfig().environment(make_multi_agent("Pendulum-v1"), env_config={"num_agents": 2})
+    config.multi_agent(policies=["left", "right"], policy_mapping_fn={"0": "left", "*": "right"})
+    config.training(lr=1e-3, num_steps_sampled_before_learning_starts=500)
+    config.training(model={"fcnet_hiddens": [64, 64]})
+    config.reporting(min_sample_timesteps_per_iteration=1000)
+    config.evaluation(evaluation_duration=10).debugging(seed=0)
+    assert min(until(config.build(), 6000)) >= -250
 
 
 def test_rock_paper_scissors_is_played_mixed() -> None:

@@ -288,6 +288,11 @@ class BuiltTrainable(FolderTrainable):
         """Return the config that a module learns by: with the settings that it has of its own."""
         return config_of_module(self.config, module_id)
 
+    def _config_of_policy(self, policy: Policy) -> Any:
+        """Return the config that a policy's module learns by; of a stranger, the algorithm's."""
+        own = (self.config_of(m) for m, known in self.policies.items() if known is policy)
+        return next(own, self.config)
+
     def _of_module(self, module_id: str, method: Callable[..., Any], *args: Any) -> Any:
         """Return what a method says of a module; one of a subclass may take no `module_id`."""
         takes_id = _takes_module_id(getattr(method, "__func__", method))
@@ -295,8 +300,7 @@ class BuiltTrainable(FolderTrainable):
 
     def make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
         """Return what happens to the rollouts of a policy before anything is learned of them."""
-        own = (self.config_of(m) for m, known in self.policies.items() if known is policy)
-        config = next(own, self.config)
+        config = self._config_of_policy(policy)
         return LearnerConnectors(config.learner_connector, config.resolve().reward_bound, policy)
 
     def module_options(self) -> dict[str, Any]:

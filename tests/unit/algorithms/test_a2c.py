@@ -145,7 +145,8 @@ def test_two_learners_take_the_step_of_one(model: dict[str, Any]) -> None:
         connectors = {"default_policy": LearnerConnectors(None)}
         worker = LearnerWorker(mine, {"default_policy": own}, learners, connectors, 7, ranks)
         part = shares(rollouts, ranks.size)[ranks.rank]
-        a2c_update(worker, part, 1e-2, A2CCoefficients(value=0.5, entropy=0.01))
+        used = {"default_policy": A2CCoefficients(value=0.5, entropy=0.01)}
+        a2c_update(worker, part, {"default_policy": 1e-2}, used)
         return learners["default_policy"].groups["all"].vector.detach().clone()
 
     alone = learned(ALONE, None)

@@ -20,7 +20,7 @@ from telling_agents import BOX, SEEN, Scripted, TellingAgents, TwoKinds
 
 from experiments.commands.evaluation.evaluate import evaluate_folder
 from experiments.errors import ExperimentError
-from trainables import PPO, FixedPolicy, MultiAgentEnv, PolicySpec, PPOConfig, SACConfig
+from trainables import PPO, DreamerV3Config, FixedPolicy, MultiAgentEnv, PolicySpec, PPOConfig
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
 from trainables.core.policy.fixed_policy import actions_of
@@ -374,8 +374,8 @@ SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
         r"^observation_fn: 'nowhere:see' cannot be found: .*; allowed: a function \(agent_obs, ",
     ),
     "an algorithm that is for one agent": (
-        {"env": "multi_agent_cartpole", "kind": SACConfig},
-        "^SAC is not supported with several agents: it trains one agent so far; allowed: .*PPO",
+        {"env": "multi_agent_cartpole", "kind": DreamerV3Config},
+        "^DreamerV3 is not supported with several agents: it trains one agent so far; .*PPO",
     ),
     "a typo of a game": (
         {"env": "pettingzoo:mpe2.simple_spred_v3"},

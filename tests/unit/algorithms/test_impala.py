@@ -36,6 +36,8 @@ GAMMA = 0.9
 ESTIMATES = Estimation(gamma=GAMMA, lambda_=1.0, vtrace=True, rho_bar=1.0, pg_rho_bar=1.0)
 PLAIN = IMPALACoefficients(ESTIMATES, value=0.0, entropy=0.0, reduction="mean")
 
+MODULE = "default_policy"
+
 
 def fragments(seed: int = 0, length: int = 6, slots: int = 2) -> Batch:
     """Rows `[T, N]` with an episode's end and a row that only resets behind it."""
@@ -262,7 +264,8 @@ def test_learners_with_fragments_of_other_lengths_take_as_many_steps() -> None:
             return step(*args, **more)
 
         learner.update_step = counting  # type: ignore[method-assign]
-        impala_update(worker, shares(sampled, 2)[ranks.rank], 1e-3, coefficients)
+        part = shares(sampled, 2)[ranks.rank]
+        impala_update(worker, part, {MODULE: 1e-3}, {MODULE: coefficients})
         return count
 
     assert on_ranks(2, num_steps) == [4, 4]
@@ -296,7 +299,7 @@ def test_two_learners_do_what_one_does(
     def learned(ranks: Ranks) -> tuple[Tensor, dict[str, float]]:
         worker = worker_of(config, policy, ranks)
         part = sampled if ranks.size == 1 else shares(sampled, 2)[ranks.rank]
-        results = impala_update(worker, part, 1e-2, coefficients)["default_policy"]
+        results = impala_update(worker, part, {MODULE: 1e-2}, {MODULE: coefficients})[MODULE]
         vector = worker.learners["default_policy"].groups["all"].vector
         return vector.detach().clone(), results
 

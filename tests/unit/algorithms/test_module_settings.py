@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from trainables import DQN, PPO, A2CConfig, DQNConfig, PPOConfig
+from trainables import (
+    A2C,
+    APPO,
+    DQN,
+    IMPALA,
+    PPO,
+    SAC,
+    DQNConfig,
+    MARWILConfig,
+    PPOConfig,
+)
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.config.several_agents import config_of_module
 from trainables.core.data.batch import Rollout
@@ -23,6 +33,7 @@ from trainables.runtime.learners.off_policy_update import UpdatePlan, off_policy
 from trainables.runtime.replay.replayed import Replayed
 
 ONE, OTHER = "one", "other"
+REPLAYS = (DQN, SAC)
 PPO_SETTINGS: dict[str, Any] = {
     "env": "CartPole-v1",
     "seed": 3,
@@ -259,6 +270,107 @@ def test_dqn_has_settings_of_a_policy_for_all_that_it_does(own: dict[str, Any]) 
     check_runs(DQN, {**DQN_SETTINGS, **own}, DQN_SETTINGS | overrides)
 
 
+# ---------------------------------------------------------------------- all others
+
+A2C_SETTINGS: dict[str, Any] = {
+    "env": "CartPole-v1",
+    "seed": 3,
+    "num_envs_per_env_runner": 4,
+    "train_batch_size_per_learner": 64,
+    "min_sample_timesteps_per_iteration": 128,
+    "model": {"fcnet_hiddens": [8]},
+}
+ASYNCHRONOUS: dict[str, Any] = {**A2C_SETTINGS, "rollout_fragment_length": 16}
+SAC_SETTINGS: dict[str, Any] = {
+    **{n: v for n, v in DQN_SETTINGS.items() if n != "num_envs_per_env_runner"},
+    "env": "Pendulum-v1",
+}
+OTHERS: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
+    (
+        A2C,
+        A2C_SETTINGS,
+        {
+            "lr": [[0, 0.02], [400, 0.001]],
+            "gamma": 0.9,
+            "lambda_": 0.5,
+            "entropy_coeff": [[0, 0.1], [400, 0.0]],
+            "vf_loss_coeff": 0.1,
+            "normalize_advantages": True,
+            "microbatch_size": 13,
+            "grad_clip": 0.05,
+            "optimizer": {"type": "rmsprop"},
+        },
+    ),
+    (A2C, A2C_SETTINGS, {"use_critic": False, "use_gae": False}),
+    (
+        IMPALA,
+        ASYNCHRONOUS,
+        {
+            "lr": [[0, 0.02], [400, 0.001]],
+            "gamma": 0.9,
+            "lambda_": 0.5,
+            "entropy_coeff": [[0, 0.1], [400, 0.0]],
+            "vf_loss_coeff": 0.1,
+            "vtrace_clip_rho_threshold": 0.9,
+            "vtrace_clip_pg_rho_threshold": 0.8,
+            "loss_reduction": "sum",
+            "num_epochs": 2,
+            "minibatch_size": 32,
+            "shuffle_batch_per_epoch": False,
+        },
+    ),
+    (IMPALA, ASYNCHRONOUS, {"vtrace": False, "_separate_vf_optimizer": True, "_lr_vf": 0.01}),
+    (
+        APPO,
+        ASYNCHRONOUS,
+        {
+            "lr": [[0, 0.02], [400, 0.001]],
+            "gamma": 0.9,
+            "clip_param": [[0, 0.3], [400, 0.1]],
+            "entropy_coeff": [[0, 0.1], [400, 0.0]],
+            "target_worker_clipping": 0.9,
+            "use_kl_loss": True,
+            "kl_coeff": 0.7,
+            "kl_target": 1e-4,
+            "target_network_update_freq": 0.25,
+            "tau": 0.3,
+            "num_epochs": 2,
+            "minibatch_size": 32,
+        },
+    ),
+    (APPO, ASYNCHRONOUS, {"vtrace": False, "use_gae": False, "vf_loss_coeff": 0.1}),
+    (
+        SAC,
+        SAC_SETTINGS,
+        {
+            "lr": 0.002,
+            "actor_lr": [[0, 0.01], [200, 0.001]],
+            "critic_lr": 0.003,
+            "alpha_lr": 0.02,
+            "gamma": 0.8,
+            "n_step": 3,
+            "tau": 0.1,
+            "target_network_update_freq": 7,
+            "initial_alpha": 0.2,
+            "target_entropy": -3.0,
+            "twin_q": False,
+            "policy_model_config": {"fcnet_hiddens": [6]},
+            "grad_clip": 0.5,
+        },
+    ),
+    (SAC, SAC_SETTINGS, {"_deterministic_loss": True, "q_model_config": {"fcnet_hiddens": [6]}}),
+    (SAC, SAC_SETTINGS, {"exploration_config": {"type": "GaussianNoise", "random_timesteps": 20}}),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "settings", "own"), OTHERS)
+def test_others_have_settings_of_a_policy_for_all_that_they_do(
+    algorithm: Any, settings: dict[str, Any], own: dict[str, Any]
+) -> None:
+    overrides = {"algorithm_config_overrides_per_module": {DEFAULT_MODULE_ID: own}}
+    check_runs(algorithm, {**settings, **own}, settings | overrides)
+
+
 class TwoDQN(DQN):
     """Two modules by slot with settings of their own, which no setting says."""
 
@@ -323,6 +435,16 @@ def test_methods_of_subclasses_need_not_know_modules() -> None:
 # ---------------------------------------------------------------------- policies to train
 
 
+BY_TURNS = [
+    (PPO, PPO_SETTINGS),
+    (DQN, DQN_SETTINGS),
+    (A2C, A2C_SETTINGS),
+    (IMPALA, ASYNCHRONOUS),
+    (APPO, ASYNCHRONOUS),
+    (SAC, {**SAC_SETTINGS, "num_envs_per_env_runner": 2}),
+]
+
+
 def by_turns(base: type[Any], settings: dict[str, Any], trains: Any) -> Any:
     class ByTurns(base):
         @classmethod
@@ -336,7 +458,7 @@ def by_turns(base: type[Any], settings: dict[str, Any], trains: Any) -> Any:
     return ByTurns({**settings, "policies_to_train": trains})
 
 
-@pytest.mark.parametrize(("base", "settings"), [(PPO, PPO_SETTINGS), (DQN, DQN_SETTINGS)])
+@pytest.mark.parametrize(("base", "settings"), BY_TURNS)
 def test_a_function_leaves_modules_out_of_updates(
     base: type[Any], settings: dict[str, Any]
 ) -> None:
@@ -362,7 +484,8 @@ def test_a_function_leaves_modules_out_of_updates(
         assert any((array != before[OTHER][name]).any() for name, array in after.items())
         left_out.add(OTHER)
         assert learned <= algo.train().keys()
-        assert_same(weights(algo.get_policy(OTHER)), after) if base is PPO else None
+        if base not in REPLAYS:
+            assert_same(weights(algo.get_policy(OTHER)), after)
         state = algo.get_state()
         left_out.clear()
         algo.train()
@@ -370,14 +493,14 @@ def test_a_function_leaves_modules_out_of_updates(
             (array != before[ONE][name]).any()
             for name, array in weights(algo.get_policy(ONE)).items()
         )
-    if base is PPO:
+    if base not in REPLAYS:
         left_out |= {ONE, OTHER}
         with by_turns(base, settings, trains) as other:
             other.set_state(state)
             assert learned <= other.train().keys()
 
 
-@pytest.mark.parametrize(("base", "settings"), [(PPO, PPO_SETTINGS), (DQN, DQN_SETTINGS)])
+@pytest.mark.parametrize(("base", "settings"), BY_TURNS)
 def test_a_run_in_which_nothing_is_trained_has_results(
     base: type[Any], settings: dict[str, Any]
 ) -> None:
@@ -401,7 +524,7 @@ def test_a_module_without_settings_has_the_config_itself() -> None:
 
 
 def test_an_algorithm_of_one_agent_refuses_settings_of_a_policy() -> None:
-    config = A2CConfig(env="CartPole-v1")
+    config = MARWILConfig(env="CartPole-v1")
     config.algorithm_config_overrides_per_module = {DEFAULT_MODULE_ID: {"lr": 0.5}}
-    with pytest.raises(ConfigError, match="'default_policy': lr: not supported by A2C"):
+    with pytest.raises(ConfigError, match="'default_policy': lr: not supported by MARWIL"):
         config.validate()

@@ -8,9 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from thread_ranks import on_ranks
+from torch import Tensor
 
 from trainables import A2C, APPO, IMPALA, PPO
+from trainables.appo import APPOPlan, appo_update
+from trainables.core.data.batch import Rollout
+from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.minibatches import sequences_kept
+from trainables.core.learning.part import no_parts
+from trainables.core.learning.ranks import ALONE, Ranks
+from trainables.core.policy.policy import Policy
+from trainables.impala import impala_update
+from trainables.runtime.learners.actor import shares
+from trainables.runtime.learners.group import make_worker
 
 SMALL: dict[str, Any] = {
     "env": "CartPole-v1",
@@ -57,6 +68,48 @@ def test_a_train_batch_may_have_no_fragment_of_a_module(base: type[Any]) -> None
         algo.submit([even, both])
         assert algo._results().keys() == {"even", "odd"}
         assert moved(algo, before) == {"even": True, "odd": True}
+
+
+@pytest.mark.parametrize("base", [IMPALA, APPO])
+@pytest.mark.parametrize("model", [{}, {"use_gru": True, "lstm_cell_size": 8}])
+def test_a_learner_may_have_no_fragment_of_a_module(base: type[Any], model: dict[str, Any]) -> None:
+    """Of four fragments "odd" is in the first, or in none: one learner has nothing of it."""
+    settings = {"model": {"fcnet_hiddens": [8], **model}, "num_epochs": 2, "minibatch_size": 64}
+    with two_modules(base, **settings) as algo:
+        parts = [algo.env_runners.ready_samples(10.0)[0].fetch() for _ in range(4)]
+        fragments: list[dict[str, Rollout]] = [parts[0], *({"even": p["even"]} for p in parts[1:])]
+        given, config, before = update_of(algo), algo.config, algo.policies
+
+    def learned(ranks: Ranks, whole: list[dict[str, Rollout]]) -> dict[str, Tensor]:
+        policies = {m: Policy(**policy.recipe) for m, policy in before.items()}
+        for module_id, policy in policies.items():
+            policy.set_weights(before[module_id].get_weights())
+        connectors = {m: LearnerConnectors(None) for m in policies}
+        worker = make_worker(config, policies, base.make_learner, no_parts, connectors, 7, ranks)
+        update, *more = given
+        own = shares(whole, ranks.size)[ranks.rank]
+        results = update(worker, own, dict.fromkeys(policies, 1e-2), *more)
+        assert results.keys() == whole[0].keys()
+        return {
+            m: learner.groups["all"].vector.detach().clone()
+            for m, learner in worker.learners.items()
+        }
+
+    for whole in (fragments, fragments[1:]):
+        alone = learned(ALONE, whole)
+        for found in on_ranks(2, lambda ranks, whole=whole: learned(ranks, whole)):
+            for module_id, vector in found.items():
+                torch.testing.assert_close(vector, alone[module_id], rtol=0, atol=2e-5)
+
+
+def update_of(algo: Any) -> tuple[Any, ...]:
+    """An algorithm's update, and what it is given besides data and rates."""
+    if not isinstance(algo, APPO):
+        return impala_update, {m: algo.coefficients(m) for m in algo.policies}
+    plans = {
+        m: APPOPlan(algo.estimation(m), algo._appo_coefficients(m), 0.5) for m in algo.policies
+    }
+    return appo_update, plans
 
 
 @pytest.mark.parametrize("base", [PPO, A2C])

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from telling_agents import JoinLater, TwoKinds
 
-from trainables import DQNConfig, Policy, PPOConfig
+from trainables import Policy, PPOConfig
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.errors import ConfigError
+from trainables.registry import get_algorithm
 
 GAME = "multi_agent_cartpole"
+KINDS = ["PPO", "DQN", "SAC", "IMPALA", "APPO", "A2C"]
 
 
 def by_number(agent_id: Any, episode: Any, worker: Any, **kwargs: Any) -> str:
@@ -28,11 +30,21 @@ def build(kind: str = "PPO", env: Any = GAME, **multi_agent: Any) -> Any:
     multi_agent = {"policies": ["a", "b"], "policy_mapping_fn": by_number, **multi_agent}
     if kind == "PPO":
         config: Any = PPOConfig().training(train_batch_size=128, minibatch_size=64, num_epochs=1)
+    elif kind in ("IMPALA", "APPO", "A2C"):
+        config = get_algorithm(kind).config_class().training(train_batch_size=128)
+        if kind != "A2C":
+            config.env_runners(rollout_fragment_length=16)
+        if kind == "APPO":
+            config.training(use_kl_loss=True)
     else:
-        config = DQNConfig().training(
-            num_steps_sampled_before_learning_starts=16,
-            replay_buffer_config={"capacity": 2000},
-            train_batch_size=16,
+        config = (
+            get_algorithm(kind)
+            .config_class()
+            .training(
+                num_steps_sampled_before_learning_starts=16,
+                replay_buffer_config={"capacity": 2000},
+                train_batch_size=16,
+            )
         )
         config.env_runners(rollout_fragment_length=8)
         config.reporting(min_sample_timesteps_per_iteration=64)
@@ -45,7 +57,7 @@ def differ(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
     return any((one[name] != value).any() for name, value in other.items())
 
 
-@pytest.mark.parametrize("kind", ["PPO", "DQN"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_one_that_is_added_acts_learns_and_is_in_the_checkpoint(kind: str, tmp_path: Path) -> None:
     algo = build(kind)
     algo.train()
@@ -66,7 +78,7 @@ def test_one_that_is_added_acts_learns_and_is_in_the_checkpoint(kind: str, tmp_p
     again.stop()
 
 
-@pytest.mark.parametrize("kind", ["PPO", "DQN"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_others_learn_as_if_nobody_had_come(kind: str) -> None:
     """A policy to which no agent is mapped changes nothing."""
     weights = []
@@ -133,7 +145,7 @@ def resumed(kind: str, folder: Path, **multi_agent: Any) -> Any:
     return algo
 
 
-@pytest.mark.parametrize("kind", ["PPO", "DQN"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_run_that_is_resumed_has_what_was_added_and_removed(kind: str, tmp_path: Path) -> None:
     algo = build(kind, policy_mapping_fn={"*": "a"})
     algo.train()
@@ -148,7 +160,7 @@ def test_a_run_that_is_resumed_has_what_was_added_and_removed(kind: str, tmp_pat
     again = resumed(kind, tmp_path, policy_mapping_fn={"*": "a"})
     assert [*again.policies] == [*weights] == ["a", "c"]
     assert again.config_of("c").lr == 2e-4
-    if kind == "PPO":  # DQN would need its replay buffer
+    if kind not in ("DQN", "SAC"):  # they would need their replay buffers
         again.train()
         assert not any(differ(weights[m], own) for m, own in again.get_weights().items())
     with pytest.raises(ConfigError, match="there is, or was, a policy 'b'"):

@@ -17,6 +17,12 @@ from trainables.core.config.reference.defaults import is_model_default
 from trainables.core.config.settings import Settings, is_search_domain
 from trainables.core.errors import ConfigError
 
+OF_DATA_ALONE = (
+    "recorded rows do not say whose they are; train one policy at a time from its own rows, and "
+    "let a run with several agents begin with its weights (load_state_path)"
+)
+"""Why an algorithm of recorded data trains no policies of several agents."""
+
 
 class AlgorithmTraits(TakesOlderNames):
     """Part of `AlgorithmConfig`: what a subclass says that its algorithm has and does without.
@@ -35,6 +41,8 @@ class AlgorithmTraits(TakesOlderNames):
     without_memory: ClassVar[str | None] = None
     # Why it cannot train policies of several agents; None: it can.
     several_agents: ClassVar[str | None] = "it trains one agent so far"
+    # Whether its loss is of whole fragments, `[T, N]`, whose shape is part of what is compiled.
+    compiles_fragments: ClassVar[bool] = False
     # Types of exploration that it can have, the first by default, and why it has no others.
     exploration_types: ClassVar[tuple[str, ...]] = ("StochasticSampling",)
     why_no_exploration: ClassVar[str] = "it learns from actions that its policy sampled"

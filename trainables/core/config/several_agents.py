@@ -230,6 +230,12 @@ def refuse_for_several_agents(config: AlgorithmConfig) -> None:
             raise ConfigError(
                 f"{name} = {config[name]!r} is not supported with several agents; allowed: {shown}"
             )
+    if config.torch_compile_learner and type(config).compiles_fragments:
+        raise ConfigError(
+            "torch_compile_learner = True is not supported with several agents: the loss runs over "
+            "whole fragments, of as many rows as agents act, and each number would be another "
+            "program; allowed: False"
+        )
     if config.remote_env_batch_wait_ms:
         raise ConfigError(
             f"remote_env_batch_wait_ms = {config.remote_env_batch_wait_ms} is not supported with "

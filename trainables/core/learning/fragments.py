@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,6 +20,7 @@ from trainables.core.data.features import Features, map_tensors
 from trainables.core.data.frame_stack import FRAMES
 from trainables.core.learning.ranks import Ranks
 from trainables.core.networks.modules import ModuleOutput, PolicyValueModule
+from trainables.core.networks.state import state_arrays
 from trainables.core.policy.policy import Policy
 
 _ROWS = ("actions", "logp", "rewards", "terminated", "continues", "valid", "is_first")
@@ -144,6 +146,30 @@ def time_major_rows(batch: Batch) -> Batch:
     return {name: column.transpose(0, 1) for name, column in own.items()}
 
 
+def no_fragments(policy: Policy) -> Rollout:
+    """Return a rollout of a policy without any column, `[1, 0]`.
+
+    It stands for the share of a learner to which no fragment of a module has come.
+    """
+    distribution, none = policy.distribution, np.zeros((1, 0), np.bool_)
+    action_type = torch.zeros(0, dtype=distribution.action_dtype).numpy().dtype
+    states = {name: part[None] for name, part in state_arrays(policy.initial_state(0)).items()}
+    return Rollout(
+        obs=policy.observations.layout.zeros((2, 0)),
+        actions=np.zeros((1, 0, *distribution.action_shape), action_type),
+        rewards=np.zeros((1, 0), np.float32),
+        terminated=none,
+        truncated=none,
+        logp=np.zeros((1, 0), np.float32),
+        valid=none,
+        continues=none,
+        weights_version=np.zeros(0, np.int64),
+        follows=none[0],
+        states=states or None,
+        state_stride=1 if states else 0,
+    )
+
+
 def all_steps(rollout: Rollout, ranks: Ranks) -> int:
     """Return the environment steps of all learners' rollouts."""
     return int(ranks.sum(torch.tensor(rollout.num_env_steps)))
@@ -160,7 +186,8 @@ def fragments_per_step(config: AlgorithmConfig, rollout: Rollout, ranks: Ranks) 
     if config.minibatch_size is None:
         return None
     length = config.get_rollout_fragment_length()
-    if config.batch_mode == "complete_episodes":  # then it is the least
+    # Then it is the least, or the most.
+    if config.batch_mode == "complete_episodes" or config.count_steps_by == "agent_steps":
         counts = torch.tensor([rollout.num_env_steps, rollout.valid.shape[1]])
         num_steps, num_fragments = ranks.sum(counts).tolist()
         length = max(1, num_steps // max(1, num_fragments))

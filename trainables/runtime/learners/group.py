@@ -19,6 +19,7 @@ from trainables.core.data.batch import Batch, Rollout
 from trainables.core.data.lazy_mapping import LazyMapping
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
+from trainables.core.learning.fragments import no_fragments
 from trainables.core.learning.learner import Learner, LossFn
 from trainables.core.learning.part import Parts
 from trainables.core.learning.ranks import ALONE, Ranks
@@ -113,13 +114,18 @@ class LearnerWorker:
     def joined(self, module_id: str, fragments: Sequence[Mapping[str, Rollout]]) -> Rollout | None:
         """Return what a module learns from fragments, side by side; None if it acted in none.
 
+        Where several learners share the fragments, one that has none of a module has no columns of
+        it: it takes part in the sums of the others.
+
         Args:
             module_id: Which module learns.
             fragments: Rollouts by module id.
         """
         policy, connect = self.policies[module_id], self.learner_connectors[module_id]
         own = [connect(one[module_id], policy) for one in fragments if module_id in one]
-        return Rollout.concatenate(own) if own else None
+        if not int(self.ranks.sum(torch.tensor(len(own)))):
+            return None
+        return Rollout.concatenate(own) if own else connect(no_fragments(policy), policy)
 
     @overload
     def with_parts(self, module_id: str, experience: Rollout) -> Rollout: ...

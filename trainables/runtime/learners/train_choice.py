@@ -26,6 +26,11 @@ class TrainChoice:
         is_function = given is not None and not isinstance(given, list)
         self._is_trained = PoliciesToTrain(given, ()) if is_function else None
 
+    @property
+    def asks(self) -> bool:
+        """Whether there is a function to ask."""
+        return self._is_trained is not None
+
     def __call__(self, rollouts: Mapping[str, Rollout]) -> dict[str, Rollout]:
         """Return the rollouts `[T, N]`, by module id, of the modules that are trained on them."""
         is_trained = self._is_trained

@@ -19,11 +19,12 @@ class FragmentQueue:
     """Makes train batches of fragments in the order in which they arrive.
 
     Args:
-        batch_size: Environment steps of a train batch at least.
+        batch_size: Steps of a train batch at least.
         replay_proportion: How many stored fragments are put in for each new one, on average.
         num_slots: How many of the last fragments are stored.
         seed: The seed of which of them come again.
         min_fragments: Fragments of a train batch at least.
+        counts_agents: Whether steps are those of all agents together; else environment steps.
     """
 
     def __init__(
@@ -33,8 +34,11 @@ class FragmentQueue:
         num_slots: int,
         seed: np.random.SeedSequence,
         min_fragments: int = 1,
+        *,
+        counts_agents: bool = False,
     ):
         self._batch_size, self._min_fragments = batch_size, min_fragments
+        self._counts_agents = counts_agents
         self._proportion = replay_proportion
         self._random = np.random.default_rng(seed)
         self._arrived: deque[Sample] = deque()
@@ -61,7 +65,10 @@ class FragmentQueue:
 
     @property
     def _is_full(self) -> bool:
-        steps = sum(sample.num_env_steps for sample in self._batch)
+        steps = sum(
+            sample.episodes.num_agent_steps if self._counts_agents else sample.num_env_steps
+            for sample in self._batch
+        )
         return steps >= self._batch_size and len(self._batch) >= self._min_fragments
 
     def _put(self, sample: Sample) -> None:

@@ -179,6 +179,8 @@ class EnvRunnerGroup(WorkerGroup[SamplingWorker]):
         self.weights_version += 1
         for moments in self._moments:
             for module_id, of_module in moments.items():
+                if module_id not in self._policies:
+                    continue  # it was removed while the sample was under way
                 learned = self._policies[module_id].observations.filter
                 assert learned is not None  # else there were no moments
                 learned.merge(of_module)

@@ -16,13 +16,15 @@ from gymnasium.spaces import Box, Discrete
 
 from trainables import (
     APPOConfig,
+    CQLConfig,
     DQNConfig,
     FixedPolicy,
+    IMPALAConfig,
+    MARWILConfig,
     MultiAgentEnv,
     Policy,
     PolicySpec,
     PPOConfig,
-    SACConfig,
 )
 from trainables.core.checkpoint import CheckpointError, load_state, save_state
 from trainables.core.config.agent_mapping import PolicyMapping
@@ -554,10 +556,21 @@ def test_data_are_not_for_several_agents() -> None:
         config.validate()
 
 
-@pytest.mark.parametrize("config_class", [SACConfig, APPOConfig])
-def test_algorithms_that_train_one_agent_say_so(config_class: type[AlgorithmConfig]) -> None:
+@pytest.mark.parametrize("config_class", [MARWILConfig, CQLConfig])
+def test_algorithms_of_recorded_data_say_so(config_class: type[AlgorithmConfig]) -> None:
     config = config_class().environment("Pendulum-v1").multi_agent(policies=["red"])
     name = config_class.__name__.removesuffix("Config")
-    says = f"^{name} is not supported with several agents: it trains one agent so far; allowed: .*"
-    with pytest.raises(ConfigError, match=says + "DQN, .*PPO"):
+    says = f"^{name} is not supported with several agents: recorded rows do not say whose they are"
+    with pytest.raises(ConfigError, match=says + ".*load_state_path.*; allowed: .*DQN, .*PPO"):
         config.validate()
+
+
+def test_fragments_of_several_agents_are_not_compiled() -> None:
+    for config in (IMPALAConfig(), APPOConfig()):
+        config.environment("multi_agent_cartpole").multi_agent(policies=["red"])
+        config.framework(torch_compile_learner=True)
+        if isinstance(config, APPOConfig):  # its loss is of rows
+            config.validate()
+            continue
+        with pytest.raises(ConfigError, match="torch_compile_learner = True is not supported"):
+            config.validate()
