@@ -36,10 +36,7 @@ FEATURES_ABSENT: dict[str, str] = {
 ALGORITHMS_ABSENT: dict[str, str] = {
     "MAPPO": "no algorithm has a value function of all agents together; nearest: PPO, with one "
     "policy for all in .multi_agent()",
-    **dict.fromkeys(
-        ("QMIX", "VDN"),
-        "no algorithm adds up the values of several agents; nearest: DQN, with .multi_agent()",
-    ),
+    "VDN": "it is QMIX with mixer = 'vdn'",
     **dict.fromkeys(
         ("MADDPG", "AlphaStar"),
         "no algorithm learns values of all agents together; nearest: PPO, with .multi_agent()",
