@@ -1,4 +1,4 @@
-"""The form of a team's observation: a Dict of what each agent sees, and of what only learning sees."""
+"""A team's observation: a Dict of what each agent sees, and of what only learning sees."""
 
 from __future__ import annotations
 
