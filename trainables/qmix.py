@@ -122,11 +122,13 @@ class QMIX(DQN):
 
     def module_options(self, module_id: str | None = None) -> dict[str, Any]:
         config = self.config if module_id is None else self.config_of(module_id)
-        mixed = ("mixer", "mixing_embed_dim", "hypernet_embed_dim", "obs_agent_id")
         return {
             **super().module_options(module_id),
             "type": "team_q",
-            **{name: config[name] for name in mixed},
+            "monotonic": config.mixer == "qmix",
+            "mixing_embed_dim": config.mixing_embed_dim,
+            "hypernet_embed_dim": config.hypernet_embed_dim,
+            "obs_agent_id": config.obs_agent_id,
         }
 
     @classmethod

@@ -45,7 +45,7 @@ class TeamQ(PolicyModule):
         distribution: `TeamEpsilonGreedy`.
         model: The `model` dict of the config: of the network that the agents share.
         generator: Random stream of the initial weights.
-        mixer: "qmix" or "vdn".
+        monotonic: Whether Q_tot is that of a `MonotonicMixer`, or the sum of a `SumMixer`.
         mixing_embed_dim: See `MonotonicMixer`.
         hypernet_embed_dim: See `MonotonicMixer`.
         obs_agent_id: Whether an agent sees which one it is, one-hot.
@@ -66,7 +66,7 @@ class TeamQ(PolicyModule):
         model: ModelConfig | Mapping[str, Any],
         generator: torch.Generator | None = None,
         *,
-        mixer: str = "qmix",
+        monotonic: bool = True,
         mixing_embed_dim: int = 32,
         hypernet_embed_dim: int = 64,
         obs_agent_id: bool = True,
@@ -94,7 +94,7 @@ class TeamQ(PolicyModule):
         )
         self.is_recurrent, self.is_noisy = self.agents.is_recurrent, self.agents.is_noisy
         self.mixer: Mixer = SumMixer()
-        if mixer == "qmix":
+        if monotonic:
             num_states = sum(end - begin for begin, end in self._state)
             self.mixer = MonotonicMixer(
                 self.num_agents,

@@ -40,7 +40,7 @@ def team(mixer: str = "qmix", model: dict[str, Any] | None = None, **parts: gym.
         spaces.Dict(seen | parts),
         spaces.MultiDiscrete([ACTIONS] * AGENTS),
         {"fcnet_hiddens": [8], **(model or {})},
-        module={"type": "team_q", "mixer": mixer},
+        module={"type": "team_q", "monotonic": mixer == "qmix"},
         exploration={"type": "EpsilonGreedy"},
         seed=3,
     )
@@ -195,7 +195,11 @@ def test_a_memory_is_each_agents_own(memory: str) -> None:
         (spaces.Box(0, 1, (3,)), spaces.MultiDiscrete([2, 3]), "not supported by a team's"),
         (spaces.Box(0, 1, (3,)), spaces.Box(0, 1, (3,)), "not supported by a team's"),
         (spaces.Box(0, 255, (8, 8, 3), np.uint8), spaces.Discrete(2), "has images"),
-        (spaces.Dict({"agents": spaces.Box(0, 1, (3,))}), spaces.MultiDiscrete([2, 2]), "3 numbers"),
+        (
+            spaces.Dict({"agents": spaces.Box(0, 1, (3,))}),
+            spaces.MultiDiscrete([2, 2]),
+            "3 numbers",
+        ),
     ],
 )
 def test_what_no_team_has_is_refused(space: gym.Space, action_space: gym.Space, why: str) -> None:

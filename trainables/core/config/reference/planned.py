@@ -36,7 +36,6 @@ FEATURES_ABSENT: dict[str, str] = {
 ALGORITHMS_ABSENT: dict[str, str] = {
     "MAPPO": "no algorithm has a value function of all agents together; nearest: PPO, with one "
     "policy for all in .multi_agent()",
-    "VDN": "it is QMIX with mixer = 'vdn'",
     **dict.fromkeys(
         ("MADDPG", "AlphaStar"),
         "no algorithm learns values of all agents together; nearest: PPO, with .multi_agent()",
