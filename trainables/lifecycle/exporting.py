@@ -49,7 +49,7 @@ def recorded(
     Raises:
         ConfigError: if the environment cannot be made.
     """
-    vector_env = make_played_slots(policy, env, env_config, _NUM_SLOTS)
+    vector_env = make_played_slots(policy.metadata, env, env_config, _NUM_SLOTS)
     try:
         num_steps = -(-num_observations // _NUM_SLOTS)
         kept_rows = policy.observations.layout.zeros((num_steps, _NUM_SLOTS))

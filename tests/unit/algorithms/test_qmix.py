@@ -1,4 +1,4 @@
-"""QMIX and VDN: the loss against a slow loop, targets, checkpoints, what is refused, and learning."""
+"""QMIX and VDN: the loss against a slow loop, targets, checkpoints, refusals, and learning."""
 
 from __future__ import annotations
 

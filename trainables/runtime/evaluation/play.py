@@ -96,7 +96,7 @@ def evaluate_policy(
     """
     policies = policy if isinstance(policy, Mapping) else {DEFAULT_MODULE_ID: policy}
     module_slots = module_slots or ModuleSlots([*policies])
-    acts = next(iter(policies.values()))
+    metadata = next(iter(policies.values())).metadata
     for name, value in {"num_episodes": num_episodes, "num_envs": num_envs}.items():
         if value < 1:
             raise ConfigError(f"{name} = {value} is not allowed; allowed: int, >= 1")
@@ -117,7 +117,7 @@ def evaluate_policy(
                 if files:
                     slot_options = replace(slot_options, video=Video("", "", files=files))
                 vector_env = make_played_slots(
-                    acts, env, env_config, part.num_slots, options=slot_options
+                    metadata, env, env_config, part.num_slots, options=slot_options
                 )
             result = play_episodes(
                 policies,

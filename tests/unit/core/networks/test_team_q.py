@@ -1,4 +1,4 @@
-"""A team's Q: the mixers against slow loops, and what makes each agent's greedy action the team's."""
+"""A team's Q: the mixers against slow loops, and why each agent's best action is the team's."""
 
 from __future__ import annotations
 

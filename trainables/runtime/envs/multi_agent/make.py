@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -14,7 +14,6 @@ from gymnasium.vector import VectorEnv
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.team import PLAYS_AS_TEAM
 from trainables.core.errors import ConfigError
-from trainables.core.policy.actable import Actable
 from trainables.runtime.envs.make import (
     EnvName,
     EnvOptions,
@@ -83,7 +82,7 @@ def make_slots(
 
 
 def make_played_slots(
-    policy: Actable,
+    metadata: Mapping[str, Any],
     env: EnvName,
     env_config: dict[str, Any] | None = None,
     num_envs: int = 1,
@@ -93,7 +92,7 @@ def make_played_slots(
     """Make slots for a policy to play in, without the config that it was trained with.
 
     Args:
-        policy: Who acts: its metadata say whether for a team.
+        metadata: Those of who acts: they say whether it acts for a team.
         env: See the setting `env`.
         env_config: See the setting `env_config`.
         num_envs: Number of slots.
@@ -102,7 +101,7 @@ def make_played_slots(
     Raises:
         ConfigError: naming the environment and what is wrong with it.
     """
-    mask_key = policy.metadata.get(PLAYS_AS_TEAM)
+    mask_key = metadata.get(PLAYS_AS_TEAM)
     if mask_key is None:
         return make_vector_env(env, env_config, num_envs, options=options)
     asked = _Asked(env, dict(env_config or {}), num_envs, 0, 0, options or EnvOptions())

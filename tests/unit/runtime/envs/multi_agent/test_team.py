@@ -82,7 +82,7 @@ def test_ends_of_all_at_once_are_the_teams() -> None:
 
 
 def test_a_team_goes_on_until_the_last_agent_has_ended() -> None:
-    """Of one that has ended it sees what it saw last; one that was cut off truncates the episode."""
+    """Of one that has ended it sees what it saw last; one that was cut off truncates it."""
     env = team(EndOneByOne, num_envs=1, num_agents=2, length=2)
     env.reset(seed=1)
     rows = [env.step(np.zeros((1, 2), np.int64)) for _ in range(4)]
