@@ -64,6 +64,7 @@ _OWN: dict[str, dict[str, Any]] = {
         "model": {},
     },
     "IMPALA": {"rollout_fragment_length": 16},
+    "QMIX": {"noisy": True},
     "PPO": {
         "train_batch_size_per_learner": 256,
         "min_sample_timesteps_per_iteration": 0,

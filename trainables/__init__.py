@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from trainables.iql import IQL, IQLConfig
     from trainables.marwil import MARWIL, MARWILConfig
     from trainables.ppo import PPO, PPOConfig
+    from trainables.qmix import QMIX, QMIXConfig
     from trainables.runtime.callbacks.callbacks import Callbacks, DefaultCallbacks
     from trainables.runtime.callbacks.memory_tracking import MemoryTrackingCallbacks
     from trainables.runtime.envs.multi_agent.independent_agents import make_multi_agent

@@ -20,7 +20,7 @@ from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import LossFn, Metrics
-from trainables.core.learning.q_sequences import QLogits, sequence_logits
+from trainables.core.learning.q_sequences import AnyQ, QLogits, sequence_logits
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.networks.q_network import QNetwork
 from trainables.core.reported_metrics import (
@@ -403,7 +403,7 @@ def dqn_loss(
     }
 
 
-def row_logits(online: QNetwork, target: QNetwork, batch: Batch, double_q: bool) -> QLogits:
+def row_logits(online: AnyQ, target: AnyQ, batch: Batch, double_q: bool) -> QLogits:
     """Return what both networks say of rows that each stand for themselves."""
     features, next_features = tree_of(batch, "features"), tree_of(batch, "next_features")
     logits = online.logits(features)

@@ -24,7 +24,8 @@ REFUSED_IN = {
     for each in ("", "PerWorker")
     for kind in NOISES
 }
-REFUSED_IN["DQN", "StochasticSampling", DISCRETE] = "has nothing to sample from"
+for learner in ("DQN", "QMIX"):
+    REFUSED_IN[learner, "StochasticSampling", DISCRETE] = "has nothing to sample from"
 CASES = [
     (name, kind, env)
     for name in algorithm_names()

@@ -42,6 +42,7 @@ GREEDY = {
     "epsilon_timesteps": 100,
     "epsilon_schedule": 0.9,
 }
+QUICKLY = {"exploration_config": {"type": "EpsilonGreedy", "epsilon_timesteps": 300}}
 SCALE = {"initial_scale": 5.0, "final_scale": 5.0, "scale_timesteps": 50, "scale_schedule": 5.0}
 OU = {"ou_theta": 0.5, "ou_sigma": 2.0, "ou_base_scale": 1.0, "ou_dt": 0.25}
 CURIOSITY = {
@@ -142,6 +143,12 @@ OF: dict[tuple[str, str], Case] = {
     ),
 }
 
+
+# Its schedule counts from 1 to the second iteration, too slowly to change an action there.
+OF |= {
+    ("QMIX", "exploration_config.final_epsilon"): (0.0, QUICKLY),
+    ("QMIX", "exploration_config.warmup_timesteps"): (5000, QUICKLY),
+}
 
 # Rewards for what is new go with steps, not with sums of several.
 OF |= {

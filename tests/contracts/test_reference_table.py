@@ -124,7 +124,7 @@ def own_settings(algorithm: str) -> set[str]:
 
 
 def test_who_has() -> None:
-    assert who_has("n_step") == "CQL, DQN, IQL, SAC"
+    assert who_has("n_step") == "CQL, DQN, IQL, QMIX, SAC"
     assert who_has("loss_reduction") == "IMPALA"  # APPO does without
     assert who_has("optimization_config") == "CQL, SAC"  # which stands for three settings
     assert who_has("entropy_koeff") == ""

@@ -71,6 +71,7 @@ MAY_IMPORT = {
 EXTENDS = {
     "appo": ("impala", "ppo"),
     "cql": ("sac",),
+    "qmix": ("dqn",),
     "bc": ("marwil",),
     "marwil": ("bc",),
 }

@@ -16,7 +16,8 @@ from trainables.core.export.onnx_program import export_onnx
 from trainables.core.export.torch_program import export_torch_program
 from trainables.core.policy.policy import Policy
 from trainables.core.trust import refuse
-from trainables.runtime.envs.make import EnvName, env_name, make_vector_env
+from trainables.runtime.envs.make import EnvName, env_name
+from trainables.runtime.envs.multi_agent.make import make_played_slots
 from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.envs.trust import environment_doubts
 from trainables.runtime.evaluation.agents import SEVERAL_AGENTS
@@ -48,7 +49,7 @@ def recorded(
     Raises:
         ConfigError: if the environment cannot be made.
     """
-    vector_env = make_vector_env(env, env_config, _NUM_SLOTS)
+    vector_env = make_played_slots(policy.metadata, env, env_config, _NUM_SLOTS)
     try:
         num_steps = -(-num_observations // _NUM_SLOTS)
         kept_rows = policy.observations.layout.zeros((num_steps, _NUM_SLOTS))

@@ -14,6 +14,7 @@ import numpy as np
 from trainables import registry
 from trainables.core.callables import callable_name
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.data.team import PLAYS_AS_TEAM
 from trainables.core.errors import ConfigError
 from trainables.core.export.onnx_program import OPSETS, export_onnx
 from trainables.core.export.torch_program import export_torch_program
@@ -167,6 +168,7 @@ class PolicyAccess(BuiltTrainable):
             "env_config": self.config.env_config_for(training=False),
             "evaluation": self._evaluation_settings(),
             **self._several_agents(),
+            **({PLAYS_AS_TEAM: self.config.action_mask_key} if self.config.plays_as_team else {}),
             "num_env_steps_sampled_lifetime": self.num_env_steps_sampled,
             "tunescape_version": registry.VERSION,
         }

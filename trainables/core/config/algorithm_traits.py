@@ -43,6 +43,8 @@ class AlgorithmTraits(TakesOlderNames):
     several_agents: ClassVar[str | None] = "it trains one agent so far"
     # Whether its loss is of whole fragments, `[T, N]`, whose shape is part of what is compiled.
     compiles_fragments: ClassVar[bool] = False
+    # Whether all agents of an environment are one agent to it, a team.
+    plays_as_team: ClassVar[bool] = False
     # Types of exploration that it can have, the first by default, and why it has no others.
     exploration_types: ClassVar[tuple[str, ...]] = ("StochasticSampling",)
     why_no_exploration: ClassVar[str] = "it learns from actions that its policy sampled"

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from trainables.core.distributions.base import ILLEGAL
-from trainables.core.distributions.categorical import Categorical, categorical_sample
+from trainables.core.distributions.base import ILLEGAL, Distribution
+from trainables.core.distributions.categorical import (
+    Categorical,
+    MultiCategorical,
+    categorical_sample,
+)
 
 
-class EpsilonGreedy(Categorical):
+class ByValue(Distribution):
+    """The choice of actions by their values: what the inputs are.
+
+    Attributes:
+        epsilon: The present probability of a uniform draw.
+        temperature: The temperature of softmax(Q / tau); 0 is greedy.
+    """
+
+    epsilon: float
+    temperature: float
+
+    @abstractmethod
+    def as_logits(self) -> Distribution:
+        """Return the distribution over the same actions that takes its inputs for logits."""
+
+
+class EpsilonGreedy(Categorical, ByValue):
     """The choice of actions by their values `inputs = Q(s, .)`, `[..., A]`.
 
     With probability epsilon an action is drawn uniformly from those that are not masked. Otherwise
@@ -28,6 +50,9 @@ class EpsilonGreedy(Categorical):
         super().__init__(num_actions)
         self.temperature = temperature
         self.epsilon = 0.0
+
+    def as_logits(self) -> Categorical:
+        return Categorical(self.num_inputs)
 
     def sample(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         if self.temperature > 0:
@@ -72,3 +97,50 @@ class EpsilonGreedy(Categorical):
         p, q = self.probabilities(inputs), self.probabilities(other)
         tiny = torch.finfo(q.dtype).tiny
         return (torch.special.xlogy(p, p) - torch.special.xlogy(p, q.clamp_min(tiny))).sum(-1)
+
+
+class TeamEpsilonGreedy(MultiCategorical, ByValue):
+    """The choices of several agents by their values, `[..., G * A]`; each explores by itself.
+
+    Args:
+        num_agents: The number of agents, G.
+        num_actions: The number of actions of each, A.
+        temperature: The temperature tau; 0 is greedy.
+        shape: The shape of a joint action; by default one axis.
+    """
+
+    _part: EpsilonGreedy
+
+    def __init__(
+        self,
+        num_agents: int,
+        num_actions: int,
+        temperature: float = 0.0,
+        shape: tuple[int, ...] | None = None,
+    ):
+        super().__init__([num_actions] * num_agents, shape)
+        self._part = EpsilonGreedy(num_actions, temperature)
+
+    @property
+    def epsilon(self) -> float:
+        """The present probability of a uniform draw, of each agent by itself."""
+        return self._part.epsilon
+
+    @epsilon.setter
+    def epsilon(self, epsilon: float) -> None:
+        self._part.epsilon = epsilon
+
+    @property
+    def temperature(self) -> float:
+        """The temperature of softmax(Q / tau); 0 is greedy."""
+        return self._part.temperature
+
+    @temperature.setter
+    def temperature(self, temperature: float) -> None:
+        self._part.temperature = temperature
+
+    def as_logits(self) -> MultiCategorical:
+        return MultiCategorical(self.nvec, self.action_shape)
+
+    def sample(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return self._shaped(self._part.sample(self._rows(inputs), generator))

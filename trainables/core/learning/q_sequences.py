@@ -15,10 +15,15 @@ from trainables.core.config.resolved import SequenceShape
 from trainables.core.data.batch import Batch, tree_columns, tree_of
 from trainables.core.data.features import Features, map_tensors
 from trainables.core.networks.q_network import QNetwork
+from trainables.core.networks.team_q import TeamQ
+
+AnyQ = QNetwork | TeamQ
 
 
 class QLogits(NamedTuple):
     """What the losses need of both networks: the logits of every action, `[M, A, num_atoms]`.
+
+    Of a team they are those of every agent's, `[M, G, A, 1]`.
 
     Attributes:
         online: Of the rows.
@@ -113,7 +118,7 @@ def q_sequences(drawn: Batch, features: Features, shape: SequenceShape, gamma: f
     return batch | tree_columns("state", tree_of(drawn, "state"))
 
 
-def sequence_logits(online: QNetwork, target: QNetwork, batch: Batch, burn_in: int) -> QLogits:
+def sequence_logits(online: AnyQ, target: AnyQ, batch: Batch, burn_in: int) -> QLogits:
     """Unroll both networks over sequences of `q_sequences`; the gradient stops at the burn-in."""
     features, is_first = tree_of(batch, "features"), batch["is_first"]
     state = tree_of(batch, "state")
@@ -121,7 +126,7 @@ def sequence_logits(online: QNetwork, target: QNetwork, batch: Batch, burn_in: i
     early = map_tensors(lambda part: part[:burn_in], features)
     late = map_tensors(lambda part: part[burn_in:], features)
 
-    def unroll(network: QNetwork) -> Tensor:
+    def unroll(network: AnyQ) -> Tensor:
         before = state
         if burn_in:
             with torch.no_grad():

@@ -13,6 +13,7 @@ from trainables.core.networks.implicit_q import ImplicitQ
 from trainables.core.networks.modules import ActorCritic, PolicyModule
 from trainables.core.networks.q_network import QNetwork
 from trainables.core.networks.soft_actor_critic import SoftActorCritic
+from trainables.core.networks.team_q import TeamQ
 from trainables.core.networks.world_model.dreamer import Dreamer
 
 MODULES: dict[str, type[PolicyModule]] = {
@@ -21,6 +22,7 @@ MODULES: dict[str, type[PolicyModule]] = {
     "implicit_q": ImplicitQ,
     "q_network": QNetwork,
     "soft_actor_critic": SoftActorCritic,
+    "team_q": TeamQ,
 }
 
 

@@ -18,7 +18,7 @@ from trainables.core.config.model import ModelConfig
 from trainables.core.config.resolved import CompileOptions
 from trainables.core.data.features import Features
 from trainables.core.data.frame_stack import FRAMES
-from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
+from trainables.core.distributions.epsilon_greedy import ByValue
 from trainables.core.errors import ConfigError
 from trainables.core.networks.catalog import MODULES, chosen_module
 from trainables.core.networks.global_stream import seeded_layers
@@ -324,7 +324,7 @@ class ActingPolicy:
         """
         self.exploration = self.exploration | values
         self.explorer.set(values)
-        if "epsilon" in values and isinstance(self.distribution, EpsilonGreedy):
+        if "epsilon" in values and isinstance(self.distribution, ByValue):
             self.distribution.epsilon = float(values["epsilon"])
 
     @contextmanager

@@ -17,8 +17,7 @@ from trainables.core.data.layout import ObservationLayout
 from trainables.core.data.spaces import leaf_spaces, leaves_of, tree_of_leaves
 from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.build import distribution_for
-from trainables.core.distributions.categorical import Categorical
-from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
+from trainables.core.distributions.epsilon_greedy import ByValue
 from trainables.core.distributions.joint import Joint
 from trainables.core.errors import ConfigError
 from trainables.core.networks.state import State
@@ -309,8 +308,8 @@ def uniform_logp(distribution: Distribution, inputs: Tensor, actions: Tensor) ->
     """Return the log-probability of actions `[N, …]` drawn uniformly of those not masked, `[N]`."""
     # What is masked has the largest numbers that there are; all else is alike.
     level = torch.where(inputs.abs() == torch.finfo(inputs.dtype).max, inputs, 0.0)
-    if isinstance(distribution, EpsilonGreedy):  # whose inputs are values, not logits
-        return Categorical.logp(distribution, level, actions)
+    if isinstance(distribution, ByValue):  # whose inputs are values, not logits
+        return distribution.as_logits().logp(level, actions)
     return distribution.logp(level, actions)
 
 

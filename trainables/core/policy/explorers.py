@@ -18,8 +18,7 @@ from torch import Tensor
 
 from trainables.core.config.exploration import ExplorationConfig
 from trainables.core.distributions.base import Distribution
-from trainables.core.distributions.categorical import Categorical
-from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
+from trainables.core.distributions.epsilon_greedy import ByValue
 from trainables.core.distributions.gaussian import DiagGaussian, SquashedGaussian
 from trainables.core.errors import ConfigError
 from trainables.core.networks.modules import PolicyModule
@@ -292,7 +291,7 @@ def make_explorer(
     """
     settings = ExplorationConfig.of(exploration)
     if settings.type in ("EpsilonGreedy", "SoftQ"):
-        if not isinstance(distribution, EpsilonGreedy):
+        if not isinstance(distribution, ByValue):
             raise ConfigError(
                 f"exploration_config: type = {settings.type!r} needs the values of discrete "
                 "actions; this policy has none"
@@ -318,8 +317,8 @@ def action_distance(distribution: Distribution, clean: Tensor, noisy: Tensor) ->
         if isinstance(distribution, SquashedGaussian):
             modes = [mode.tanh() for mode in modes]
         return (modes[0] - modes[1]).square().mean().sqrt().item()
-    if isinstance(distribution, EpsilonGreedy):
-        distribution = Categorical(distribution.num_inputs)
+    if isinstance(distribution, ByValue):
+        distribution = distribution.as_logits()
     return distribution.kl(clean, noisy).mean().item()
 
 

@@ -9,6 +9,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.curriculum import can_set_task, no_set_task, set_task
+from trainables.runtime.envs.multi_agent.team import TeamVectorEnv
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
 from trainables.runtime.envs.sub_environment import SubEnvironment, layers, users_env
 
@@ -89,9 +90,9 @@ def set_tasks(env: VectorEnv, tasks: Sequence[Any]) -> None:
         set_task(slot, task)
 
 
-def count_restarts(env: SyncVectorEnv | RemoteVectorEnv) -> int:
+def count_restarts(env: SyncVectorEnv | RemoteVectorEnv | TeamVectorEnv) -> int:
     """Return how many environments were ever replaced."""
-    if isinstance(env, RemoteVectorEnv):
+    if isinstance(env, (RemoteVectorEnv, TeamVectorEnv)):
         return env.num_restarts
     return sum(sub.num_restarts for slot in env.envs for sub in layers(slot, SubEnvironment))
 

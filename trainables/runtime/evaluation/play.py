@@ -21,7 +21,8 @@ from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
 from trainables.runtime.callbacks.episodes import episode_hooks
-from trainables.runtime.envs.make import EnvName, EnvOptions, make_vector_env
+from trainables.runtime.envs.make import EnvName, EnvOptions
+from trainables.runtime.envs.multi_agent.make import make_played_slots
 from trainables.runtime.envs.seeding import reset_seeds, reset_with_infos
 from trainables.runtime.envs.sub_environment import RESTARTS
 from trainables.runtime.envs.video import Video, end_video
@@ -95,6 +96,7 @@ def evaluate_policy(
     """
     policies = policy if isinstance(policy, Mapping) else {DEFAULT_MODULE_ID: policy}
     module_slots = module_slots or ModuleSlots([*policies])
+    metadata = next(iter(policies.values())).metadata
     for name, value in {"num_episodes": num_episodes, "num_envs": num_envs}.items():
         if value < 1:
             raise ConfigError(f"{name} = {value} is not allowed; allowed: int, >= 1")
@@ -114,7 +116,9 @@ def evaluate_policy(
                 slot_options = options or EnvOptions()
                 if files:
                     slot_options = replace(slot_options, video=Video("", "", files=files))
-                vector_env = make_vector_env(env, env_config, part.num_slots, options=slot_options)
+                vector_env = make_played_slots(
+                    metadata, env, env_config, part.num_slots, options=slot_options
+                )
             result = play_episodes(
                 policies,
                 module_slots.of(0, part.num_slots, part.first_episode),

@@ -13,6 +13,7 @@ from trainables.core.data.batch import Rollout
 from trainables.core.data.state_shapes import like
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.episodes import episode_hooks
+from trainables.runtime.envs.multi_agent.team import TeamVectorEnv
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
 from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.envs.slot_tasks import TaskFunction, choose_tasks, count_restarts, set_tasks
@@ -182,7 +183,7 @@ class EnvRunner(SamplingWorker):
     ) -> tuple[dict[str, Rollout], Episodes]:
         episodes.num_env_steps = sum(rollout.num_env_steps for rollout in rollouts.values())
         sampled = super()._sampled(rollouts, episodes)
-        if isinstance(self.env, (SyncVectorEnv, RemoteVectorEnv)):
+        if isinstance(self.env, (SyncVectorEnv, RemoteVectorEnv, TeamVectorEnv)):
             total = count_restarts(self.env)
             episodes.num_restarts, self._num_restarts = total - self._num_restarts, total
         return sampled

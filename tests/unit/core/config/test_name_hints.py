@@ -87,7 +87,7 @@ def test_where_the_names_of_the_issue_lead(name: str, places: tuple[str, str, st
         ("learning-rate", "here it is lr"),  # with a hyphen, as on a command line
         ("learning_rat", "here it is lr"),
         ("num_epoch", "did you mean 'num_epochs"),  # one of ours is more like it than n_epochs
-        ("buffer_size", "a setting of CQL, DQN, DreamerV3, IQL, SAC, not of PPO"),
+        ("buffer_size", "a setting of CQL, DQN, DreamerV3, IQL, QMIX, SAC, not of PPO"),
     ],
 )
 def test_words(name: str, expected: str) -> None:

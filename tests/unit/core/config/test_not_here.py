@@ -36,7 +36,8 @@ def imported(statement: str) -> None:
         ("TD3Config", "TD3 is not in Tunescape; nearest: SAC"),
         ("ES", "ES is not in Tunescape; nearest: PPO; there is no algorithm without gradients"),
         ("A3C", "A3C is not in Tunescape; nearest: IMPALA"),
-        ("QMIX", "QMIX is not in Tunescape: no algorithm adds up the values of several agents; .*"),
+        ("MADDPG", "MADDPG is not in Tunescape: no algorithm learns values of all agents .*"),
+        ("VDN", "VDN is not in Tunescape; nearest: QMIX with mixer='vdn'"),
         ("MultiAgentBatch", "MultiAgentBatch is not in Tunescape: what a policy learns from .*"),
         (
             "Curiosity",
@@ -80,7 +81,7 @@ def test_names_are_found_however_they_are_written() -> None:
 # ------------------------------------------------------------------ by name
 
 
-@pytest.mark.parametrize("name", ["TD3", "q_mix"])
+@pytest.mark.parametrize("name", ["TD3", "ma_ddpg"])
 def test_the_registry_says_so(name: str) -> None:
     says = rf"^algorithm '{name}': .* is not in Tunescape.* \(known: A2C, APPO, BC, "
     with pytest.raises(ConfigError, match=says):
@@ -89,7 +90,7 @@ def test_the_registry_says_so(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "says"),
-    [("Dreamer", "nearest: DreamerV3"), ("TD3", "nearest: SAC"), ("QMIX", "several agents")],
+    [("Dreamer", "nearest: DreamerV3"), ("TD3", "nearest: SAC"), ("MADDPG", "all agents")],
 )
 def test_tune_says_so_by_name(name: str, says: str) -> None:
     registry._tell_the_new_cluster()  # as `ray.init` does, where another test ended a cluster
@@ -137,8 +138,8 @@ def test_the_command_line_says_so(option: str) -> None:
         ("x: {run: PlaNet, env: CartPole-v1}", "PlaNet is not in Tunescape: nearest: DreamerV3"),
         ("x: {run: DDPG, env: CartPole-v1}", "DDPG is not in Tunescape; nearest: SAC"),
         (
-            "{algorithm: QMIX, config: {env: CartPole-v1}}",
-            "here it is trainable, and QMIX is not in Tunescape: no algorithm adds up",
+            "{algorithm: MADDPG, config: {env: CartPole-v1}}",
+            "here it is trainable, and MADDPG is not in Tunescape: no algorithm learns",
         ),
         ("{trainable: Dreamer, config: {env: CartPole-v1}}", "nearest: DreamerV3"),
     ],

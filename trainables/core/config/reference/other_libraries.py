@@ -253,6 +253,7 @@ ALGORITHMS: dict[str, str] = {
     **_nearest("Rainbow", f"DQN with noisy=True, num_atoms=51, n_step=3 and {_PRIORITIZED}"),
     **_nearest("ApexDQN Apex", f"DQN with num_env_runners of 1 or more and {_PRIORITIZED}"),
     **_nearest("R2D2 DRQN", "DQN with model={'use_lstm': True}"),
+    **_nearest("VDN", "QMIX with mixer='vdn'"),
     **_nearest("ARS ES CMAES", "PPO; there is no algorithm without gradients"),
 }
 

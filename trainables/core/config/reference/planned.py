@@ -35,10 +35,6 @@ FEATURES_ABSENT: dict[str, str] = {
 # that something comes near to are in `other_libraries.ALGORITHMS`.
 ALGORITHMS_ABSENT: dict[str, str] = {
     **dict.fromkeys(
-        ("QMIX", "VDN"),
-        "no algorithm adds up the values of several agents; nearest: DQN, with .multi_agent()",
-    ),
-    **dict.fromkeys(
         ("MADDPG", "AlphaStar"),
         "no algorithm learns action values of all agents together; nearest: PPO, with "
         ".multi_agent(centralized_critic=True)",

@@ -20,6 +20,7 @@ from trainables.runtime.envs.multi_agent.forms import (
     checked_reset,
     checked_step,
 )
+from trainables.runtime.envs.multi_agent.global_state import TellsState
 from trainables.runtime.envs.state import get_slot_state, set_slot_state
 from trainables.runtime.envs.sub_environment import MAX_CONSECUTIVE_FAILURES, SubEnvironmentError
 from trainables.runtime.random_streams import draw_seed, draw_seeds
@@ -75,6 +76,11 @@ class AgentsSlot:
         self._seeds = np.random.SeedSequence()
         self._failures = 0
         self.num_restarts = self.num_steps = 0
+
+    @property
+    def state_space(self) -> Any:
+        """The space of the global state that its infos tell; None: they tell none."""
+        return self.env.state_space if isinstance(self.env, TellsState) else None
 
     def reset(self, seed: int | None = None) -> SlotStart:
         """Begin an episode, maybe of a fresh environment.

@@ -15,7 +15,12 @@ from trainables.core.data.state_shapes import like
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.multi_agent.agent_groups import check_alike
 from trainables.runtime.envs.multi_agent.agents_slot import AgentsSlot, SlotStart
-from trainables.runtime.envs.multi_agent.forms import AgentsResult, MultiAgentApiError
+from trainables.runtime.envs.multi_agent.forms import (
+    COMMON,
+    GLOBAL_STATE,
+    AgentsResult,
+    MultiAgentApiError,
+)
 from trainables.runtime.envs.multi_agent.remote_slot import RemoteAgentsSlot, RemoteMaker
 from trainables.runtime.envs.multi_agent.slot_agents import SlotAgents
 from trainables.runtime.envs.multi_agent.space_rows import arrays_of, row_reader, row_writer
@@ -86,6 +91,8 @@ class DictSlots(AgentsVectorEnv):
             SlotAgents(index, self.groups, self._rows, writers) for index in range(self.num_envs)
         ]
         self._is_over = np.zeros(self.num_envs, np.bool_)
+        self.state_space = self._slots[0].state_space
+        self._infos: list[dict[Hashable, Any]] = []
 
     @property
     def envs(self) -> list[Any]:
@@ -105,6 +112,7 @@ class DictSlots(AgentsVectorEnv):
         asked = [slot.ask_reset(own) for slot, own in zip(self._slots, seeds, strict=True)]
         for index, answer in enumerate(asked):
             self._begin(index, answer(), step)
+        self._infos = step.infos
         return step
 
     def step(self, actions: list[Any]) -> AgentsStep:
@@ -131,7 +139,11 @@ class DictSlots(AgentsVectorEnv):
             else:
                 self._advance(index, result, step)
         self._is_over[:] = step.is_over
+        self._infos = step.infos
         return step
+
+    def states(self) -> np.ndarray:
+        return np.stack([infos[COMMON][GLOBAL_STATE] for infos in self._infos])
 
     def close(self) -> None:
         for slot in self._slots:

@@ -15,6 +15,7 @@ from trainables.runtime.envs.sub_environment import SubEnvironmentError
 
 ALL = "__all__"  # in terminateds and truncateds: whether the episode is over for everyone
 COMMON = "__common__"  # in infos: what belongs to no agent
+GLOBAL_STATE = "global_state"  # there, where the environment was asked to tell its state
 RESERVED = (ALL, COMMON)
 
 _NUMBERS = (int, float, np.integer, np.floating, np.bool_)

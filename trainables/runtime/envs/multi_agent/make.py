@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.data.team import PLAYS_AS_TEAM
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.make import (
     EnvName,
@@ -23,6 +24,7 @@ from trainables.runtime.envs.make import (
 )
 from trainables.runtime.envs.multi_agent.checks import check_multi_agent_env
 from trainables.runtime.envs.multi_agent.dict_slots import DictSlots
+from trainables.runtime.envs.multi_agent.global_state import telling_state
 from trainables.runtime.envs.multi_agent.joint_observations import JointObservations
 from trainables.runtime.envs.multi_agent.multi_agent_env import MultiAgentEnv
 from trainables.runtime.envs.multi_agent.native import NATIVE
@@ -30,6 +32,7 @@ from trainables.runtime.envs.multi_agent.observation_fn import observation_wrapp
 from trainables.runtime.envs.multi_agent.pettingzoo import make_pettingzoo, wrap_pettingzoo
 from trainables.runtime.envs.multi_agent.remote_slot import RemoteMaker
 from trainables.runtime.envs.multi_agent.single_agent import SingleAgent
+from trainables.runtime.envs.multi_agent.team import TeamVectorEnv
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.envs.several_agents import (
     SeveralAgents,
@@ -40,6 +43,7 @@ from trainables.runtime.envs.slots import SlotMaker
 
 AnyVectorEnv = VectorEnv | AgentsVectorEnv
 PETTINGZOO = "pettingzoo:"
+_Wrap = Callable[[MultiAgentEnv], MultiAgentEnv]
 
 
 def make_slots(
@@ -55,8 +59,8 @@ def make_slots(
     """Make slots of an environment; see `make_vector_env`.
 
     Several policies act for several agents: with them, an environment of one agent becomes one of
-    several with that agent alone. With `centralized_critic` each agent's observation has what all
-    of them see.
+    several with that agent alone. Of an algorithm that plays as a team it is the other way round.
+    With `centralized_critic` each agent's observation has what all of them see.
 
     Args:
         config: The algorithm's config, for whether there are several policies.
@@ -70,10 +74,18 @@ def make_slots(
     Raises:
         ConfigError: naming the environment and what is wrong with it.
     """
-    asked = (env_config, num_envs, worker_index, num_workers, options or EnvOptions())
-    made = _make_slots(config, env, *asked)
-    if not config.centralized_critic:
-        return made
+    asked = _Asked(
+        env, dict(env_config or {}), num_envs, worker_index, num_workers, options or EnvOptions()
+    )
+    observed, is_of_several = observation_wrapper(config), config.is_multi_agent()
+    if config.plays_as_team:
+        return _team_slots(asked, config.action_mask_key, observed)
+    made = _make_slots(asked, observed, is_of_several=is_of_several)
+    return _with_joint_observations(made, asked.env) if config.centralized_critic else made
+
+
+def _with_joint_observations(made: AnyVectorEnv, env: EnvName) -> JointObservations:
+    """Return slots whose agents also observe what all of them see; they close with it."""
     try:
         if not isinstance(made, AgentsVectorEnv):
             raise ConfigError(
@@ -86,17 +98,72 @@ def make_slots(
         raise
 
 
-def _make_slots(
-    config: AlgorithmConfig,
+def make_played_slots(
+    metadata: Mapping[str, Any],
     env: EnvName,
-    env_config: dict[str, Any] | None,
-    num_envs: int,
-    worker_index: int,
-    num_workers: int,
-    options: EnvOptions,
+    env_config: dict[str, Any] | None = None,
+    num_envs: int = 1,
+    *,
+    options: EnvOptions | None = None,
+) -> VectorEnv:
+    """Make slots for a policy to play in, without the config that it was trained with.
+
+    Args:
+        metadata: Those of who acts: they say whether it acts for a team.
+        env: See the setting `env`.
+        env_config: See the setting `env_config`.
+        num_envs: Number of slots.
+        options: How they are made and stepped.
+
+    Raises:
+        ConfigError: naming the environment and what is wrong with it.
+    """
+    mask_key = metadata.get(PLAYS_AS_TEAM)
+    if mask_key is None:
+        return make_vector_env(env, env_config, num_envs, options=options)
+    asked = _Asked(env, dict(env_config or {}), num_envs, 0, 0, options or EnvOptions())
+    return _team_slots(asked, mask_key)
+
+
+class _Asked(NamedTuple):
+    """The arguments of `make_slots`."""
+
+    env: EnvName
+    env_config: dict[str, Any]
+    num_envs: int
+    worker_index: int
+    num_workers: int
+    options: EnvOptions
+
+
+def _team_slots(asked: _Asked, mask_key: str, observed: _Wrap | None = None) -> VectorEnv:
+    """Make slots whose agents are one agent together; those of one agent are as they are."""
+    made = _make_slots(asked, observed, tells_state=True)
+    if not isinstance(made, AgentsVectorEnv):
+        return made
+    try:
+        return TeamVectorEnv(made, env_name(asked.env), mask_key)
+    except BaseException:
+        made.close()
+        raise
+
+
+def _make_slots(
+    asked: _Asked,
+    observed: _Wrap | None = None,
+    *,
+    is_of_several: bool = False,
+    tells_state: bool = False,
 ) -> AnyVectorEnv:
-    given = dict(env_config or {})
-    observed = observation_wrapper(config)
+    """Make slots of an environment, of several agents by themselves; see `make_slots`.
+
+    Args:
+        asked: Of what.
+        observed: What `observation_fn` puts around an environment.
+        is_of_several: Whether one of one agent is to be of several.
+        tells_state: Whether its infos are to tell the global state.
+    """
+    env, given, num_envs, worker_index, num_workers, options = asked
     if isinstance(env, str) and env in NATIVE:
         if observed is not None:
             raise _no_dicts(env, "steps the agents of all slots at once, without dicts by agent")
@@ -105,7 +172,7 @@ def _make_slots(
     make: Callable[[SlotMaker], Any] | None = None
     if isinstance(env, str) and env.startswith(PETTINGZOO):
         make = _pettingzoo_maker(env)
-    elif config.is_multi_agent() or _is_of_several(env):
+    elif is_of_several or _is_of_several(env):
         make = _agents_of_slot
     if make is None:
         try:
@@ -130,6 +197,8 @@ def _make_slots(
     creator = _no_creator if is_game else resolve_env(env)
     if observed is not None:
         make = _observed(make, observed)
+    if tells_state:
+        make = _observed(make, telling_state)
     plain = replace(options, check=False, restart=False)
     name = env_name(env)
     makers = [
@@ -184,10 +253,8 @@ def _checking(
         yield
 
 
-def _observed(
-    make: Callable[[SlotMaker], Any], wrap: Callable[[MultiAgentEnv], MultiAgentEnv]
-) -> Callable[[SlotMaker], Any]:
-    """Return what makes an environment with `observation_fn` around it."""
+def _observed(make: Callable[[SlotMaker], Any], wrap: _Wrap) -> Callable[[SlotMaker], Any]:
+    """Return what makes an environment with something around it, e.g. `observation_fn`."""
 
     def make_observed(maker: SlotMaker) -> Any:
         made = make(maker)

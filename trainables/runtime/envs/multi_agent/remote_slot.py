@@ -70,6 +70,10 @@ class ServedAgents:
         """Return all agents by equal spaces."""
         return self.env.groups
 
+    def state_space(self, _: None) -> Any:
+        """Return the space of the global state; None: there is none."""
+        return self.env.state_space
+
     def reset(self, seed: int | None) -> _Answer:
         """Begin an episode."""
         return self._answer(self.env.reset(seed))
@@ -139,6 +143,11 @@ class RemoteAgentsSlot:
             recipe = self._process.maker  # what was checked once is not checked again
             self._process.maker = recipe._replace(maker=replace(recipe.maker, within=nullcontext))
         return self._groups
+
+    @property
+    def state_space(self) -> Any:
+        """The space of the global state that its infos tell; None: they tell none."""
+        return self._process.call("state_space")
 
     def ask_reset(self, seed: int | None = None) -> Callable[[], SlotStart]:
         """Let an episode begin; return what waits for its first observations."""

@@ -93,11 +93,14 @@ class AgentsVectorEnv(ABC):
         num_envs: Number of slots, N.
         groups: All agents that may ever take part, by equal spaces. Each agent is in one group.
         num_restarts: How many environments were replaced.
+        state_space: The global state, which algorithms may learn from that train agents together;
+            None: there is none.
     """
 
     num_envs: int
     groups: tuple[AgentGroup, ...]
     num_restarts: int = 0
+    state_space: gym.Space | None = None
 
     @abstractmethod
     def reset(self, seed: list[int] | None = None) -> AgentsStep:
@@ -115,6 +118,10 @@ class AgentsVectorEnv(ABC):
             actions: A batch for each group, `[R, …]`, as gymnasium batches the group's action
                 space. Only rows of agents that were asked to act count.
         """
+
+    def states(self) -> np.ndarray:
+        """Return the global state of each slot after the last step or reset, `[N, …]`."""
+        raise NotImplementedError
 
     def close(self) -> None:  # noqa: B027  # not everything holds something
         """Free what the environments hold."""

@@ -19,6 +19,7 @@ from trainables.runtime.envs.multi_agent.native import (
     ConvoyGame,
     GridWorldAgents,
     MatrixGame,
+    TwoStepGame,
 )
 from trainables.runtime.envs.multi_agent.native.matrix_game import PAYOFFS
 from trainables.runtime.envs.multi_agent.native.streams import SlotStreams
@@ -32,6 +33,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "multi_agent_grid_world": {"size": 3, "max_steps": 7},
     "matrix_game": {"rounds": 4},
     "convoy": {"num_agents": 3, "legs": 5},
+    "two_step_game": {},
 }
 
 
@@ -428,3 +430,25 @@ def test_the_returns_of_a_convoy_are_those_of_its_description() -> None:
     env.step([np.zeros(16000, int)])
     drawn = env.step([rng.integers(4, size=16000)]).groups[0].rewards.mean()
     assert drawn == pytest.approx(1 / 16 + 3 / 16 / 4 - 4 / 2, abs=0.05)
+
+
+# ------------------------------------------------------------------ the two-step game
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize(("one", "other", "paid"), [(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 8)])
+def test_two_step_game_is_the_papers(first: int, one: int, other: int, paid: float) -> None:
+    """Agent 0 chooses 2A, which pays 7, or 2B; each agent is paid half of it."""
+    game = TwoStepGame(1)
+    game.reset(seed=[0])
+    assert game.states().tolist() == [[1, 0, 0]]
+    step = game.step([np.array([first, one])])  # what agent 1 does in the first step is nothing
+    (rows,) = step.groups
+    assert not step.is_over.any() and rows.rewards.tolist() == [0, 0]
+    assert game.states().tolist() == [[0, 1, 0] if first == 0 else [0, 0, 1]]
+    np.testing.assert_array_equal(rows.obs, np.repeat(game.states(), 2, 0))
+    (rows,) = (step := game.step([np.array([one, other])])).groups
+    assert step.is_over.all() and rows.terminated.all() and not rows.truncated.any()
+    assert rows.rewards.sum() == (7 if first == 0 else paid)
+    game.step([np.array([0, 0])])
+    assert game.states().tolist() == [[1, 0, 0]]

@@ -12,9 +12,17 @@ from trainables.runtime.envs.multi_agent.native.cartpole import CartPoleAgents
 from trainables.runtime.envs.multi_agent.native.convoy import ConvoyGame
 from trainables.runtime.envs.multi_agent.native.grid_world import GridWorldAgents
 from trainables.runtime.envs.multi_agent.native.matrix_game import MatrixGame
+from trainables.runtime.envs.multi_agent.native.two_step_game import TwoStepGame
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 
-__all__ = ["NATIVE", "CartPoleAgents", "ConvoyGame", "GridWorldAgents", "MatrixGame"]
+__all__ = [
+    "NATIVE",
+    "CartPoleAgents",
+    "ConvoyGame",
+    "GridWorldAgents",
+    "MatrixGame",
+    "TwoStepGame",
+]
 
 
 def _maker(
@@ -45,6 +53,7 @@ NATIVE: dict[str, Callable[[dict[str, Any], int], AgentsVectorEnv]] = {
         ("multi_agent_cartpole", CartPoleAgents),
         ("multi_agent_grid_world", GridWorldAgents),
         ("matrix_game", MatrixGame),
+        ("two_step_game", TwoStepGame),
         ("convoy", ConvoyGame),
     )
 }

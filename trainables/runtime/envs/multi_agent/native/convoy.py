@@ -22,9 +22,9 @@ class ConvoyGame(NativeGame):
 
     In each leg every driver alone is shown which of K roads its cart has to take, one-hot, and the
     toll of its own part of the way, which is drawn from 0 to 1 at the start of an episode and
-    stays. The whole team is paid the square of the share of carts that took their roads, as those that
-    arrive together are worth more, and pays the mean of all tolls times `toll`, whatever it does.
-    After the last leg all are truncated.
+    stays. The whole team is paid the square of the share of carts that took their roads, as those
+    that arrive together are worth more, and pays the mean of all tolls times `toll`, whatever it
+    does. After the last leg all are truncated.
 
     So a driver cannot tell what it is paid for: of its own observation a value function knows one
     toll of A. The best return of an agent is legs (1 - toll / 2) in the mean, that of uniform
