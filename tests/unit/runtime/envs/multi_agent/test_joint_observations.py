@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from telling_agents import PATTERNS, TellingAgents, row, where_of
 
-from trainables import PPOConfig
+from trainables import A2CConfig, APPOConfig, IMPALAConfig, PPOConfig
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.multi_agent.dict_slots import DictSlots
 from trainables.runtime.envs.multi_agent.joint_observations import JOINT_OBS, JointObservations
@@ -167,3 +167,18 @@ def test_its_evaluations_have_the_same_observations() -> None:
             {"observation": np.array([0, 1, 0, 0, 0.5], np.float32)}, explore=False
         )
         assert alone in range(4)
+
+
+@pytest.mark.parametrize("kind", [A2CConfig, APPOConfig, IMPALAConfig])
+def test_other_algorithms_have_a_critic_of_all_agents_too(kind: Any) -> None:
+    config = kind().environment("convoy").multi_agent(policies=["driver"], centralized_critic=True)
+    config.multi_agent(policy_mapping_fn={"*": "driver"}).env_runners(num_envs_per_env_runner=4)
+    config.training(train_batch_size_per_learner=80).debugging(seed=0)
+    with config.build() as algo:
+        module = algo.get_policy("driver").module
+        before = module.value_encoder.get_parameter("0.weight").detach().clone()
+        assert before.shape[1] == 5 + 4 * 5  # own observation, and that of each
+        assert module.encoder.get_parameter("0.weight").shape[1] == 5
+        algo.train()
+        moved = (module.value_encoder.get_parameter("0.weight") != before).any(0)
+        assert moved.all()
