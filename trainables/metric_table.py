@@ -15,6 +15,7 @@ from trainables.core.reported_metrics import (
     COMMON,
     ESTIMATES,
     INTRINSIC,
+    LEAGUE,
     OLDER,
     OLDER_EVALUATED,
     SAMPLED,
@@ -35,6 +36,7 @@ def metric_tables() -> str:
         _table("Every algorithm with several agents", SEVERAL_AGENTS),
         _table("Evaluations from recorded data", ESTIMATES),
         _table("Rewards for what is new", INTRINSIC),
+        _table("Self-play", LEAGUE),
     ]
     blocks += [
         _table(name, algorithm.reported_metrics)

@@ -17,6 +17,7 @@ from trainables import registry
 from trainables.algorithm import Algorithm
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.exploration import ExplorationConfig
+from trainables.core.config.league import LeagueConfig
 from trainables.core.config.model import ALIASES, MODEL_REFUSED, ModelConfig, OptimizerConfig
 from trainables.core.config.reference import compatibility
 from trainables.core.config.reference.defaults import NOT_GIVEN, defaults_of, defaults_of_model
@@ -39,6 +40,7 @@ def reference_table() -> str:
     blocks.append(_model())
     blocks.append(_nested("optimizer", OptimizerConfig.settings()))
     blocks.append(_nested("exploration_config", ExplorationConfig.settings()))
+    blocks.append(_nested("league", LeagueConfig.settings()))
     blocks.append(_nested("replay_buffer_config", ReplayBufferConfig.settings()))
     blocks.append(_methods())
     titles = (block.partition("\n")[0].removeprefix("## ") for block in blocks)

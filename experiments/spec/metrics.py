@@ -13,6 +13,7 @@ from trainables.core.reported_metrics import (
     COMMON,
     ESTIMATES,
     INTRINSIC,
+    LEAGUE,
     OLDER_EVALUATED,
     SAMPLED,
     SEVERAL_AGENTS,
@@ -115,6 +116,7 @@ def declared_metrics(trainable: Any = None) -> tuple[Reported, ...]:
         *SEVERAL_AGENTS,
         *ESTIMATES,
         *INTRINSIC,
+        *LEAGUE,
         *chain.from_iterable(own),
         *TUNES,
     )
@@ -138,5 +140,5 @@ def _hint(name: str, known: list[str]) -> str:
     return did_you_mean([] if found is None else [LEGACY.get(found, found)])
 
 
-_EVERY = (*SAMPLED, *COMMON, *SEVERAL_AGENTS, *ESTIMATES, *INTRINSIC, *TUNES)
+_EVERY = (*SAMPLED, *COMMON, *SEVERAL_AGENTS, *ESTIMATES, *INTRINSIC, *LEAGUE, *TUNES)
 _EVERY_FAMILY = ("learner/", *families(_EVERY))

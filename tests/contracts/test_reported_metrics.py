@@ -26,6 +26,7 @@ from trainables import DQN, PPO, metric_table
 from trainables.core.reported_metrics import (
     COMMON,
     INTRINSIC,
+    LEAGUE,
     MODULE,
     OLDER,
     OLDER_EVALUATED,
@@ -231,3 +232,16 @@ def test_every_meaning_is_told_once(name: str) -> None:
 def test_the_page_is_what_the_generator_gives() -> None:
     part = metric_table.PART
     assert part.current() == part.make(), f"run python -m {part.command} --write"
+
+
+def test_a_league_reports_what_is_declared() -> None:
+    shared = {"env": "matrix_game", "policies": ["main"]}
+    with (
+        PPO(config=settings_of("PPO", **shared)) as without,
+        PPO(config=settings_of("PPO", **shared, league={"freeze_every": 1})) as algo,
+    ):
+        results = [{*algo.train()} for _ in range(2)]
+        plain = {*without.train()}
+    for found in results:
+        added = {name for name in found - plain if not name.startswith("module/main_v")}
+        assert {name.replace("/main/", f"/{MODULE}/") for name in added} == names(LEAGUE)

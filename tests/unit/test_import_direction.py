@@ -30,6 +30,7 @@ PARTS_OF_ALGORITHM = (
     "trainables.lifecycle.folder_trainable",
     "trainables.lifecycle.agents_actions",
     "trainables.lifecycle.chosen_policies",
+    "trainables.lifecycle.league_play",
     "trainables.lifecycle.other_modules",
     "trainables.lifecycle.stored_states",
     "trainables.lifecycle.initial_weights",

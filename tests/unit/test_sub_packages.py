@@ -153,6 +153,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.core.estimation",
         "trainables.runtime.replay",
     ),
+    "trainables.runtime.league": (
+        "trainables.core.config",
+        "trainables.core.policy",
+    ),
     "trainables.runtime.callbacks": (
         "trainables.core.errors",
         "trainables.core.suggestions",
@@ -194,6 +198,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.runtime.envs",
         "trainables.runtime.offline",
         "trainables.runtime.callbacks",
+        "trainables.runtime.league",
     ),
     "trainables.runtime.evaluation": (
         "trainables.core.errors",
@@ -213,6 +218,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     ),
     "trainables.runtime.metrics": (
         "trainables.runtime.callbacks",
+        "trainables.runtime.league",
         "trainables.runtime.sampling",
     ),
     "trainables.runtime.named_code": (
@@ -245,6 +251,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.core.curiosity",
         "trainables.runtime.offline",
         "trainables.runtime.callbacks",
+        "trainables.runtime.league",
         "trainables.runtime.trial_log",
         "trainables.runtime.learners",
         "trainables.runtime.sampling",

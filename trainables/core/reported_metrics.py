@@ -36,6 +36,7 @@ _METHODS = "`off_policy_estimation_methods`"
 ESTIMATED = "evaluation/ope/<name>/"
 _EVALUATED_BY_ACTORS = "`evaluation_num_env_runners`"
 _CALLBACKS = "callbacks that log it"
+_LEAGUE = "`league`"
 _SEPARATE = "`_separate_vf_optimizer`"
 
 SAMPLED: tuple[Reported, ...] = (
@@ -209,6 +210,26 @@ ESTIMATES: tuple[Reported, ...] = (
     ),
 )
 """Of every algorithm that learns from data, with estimators."""
+
+LEAGUE: tuple[Reported, ...] = (
+    Reported("league/num_policies", "", "learners and frozen copies that played", _LEAGUE),
+    Reported(
+        f"league/{MODULE}/elo",
+        "Elo",
+        "rating of a learner, fitted to the league's pay-offs (Bradley and Terry, 1952); its first "
+        "learner's first copy has 1000. It says nothing of circles such as rock, paper, scissors",
+        _LEAGUE,
+    ),
+    Reported(
+        f"league/{MODULE}/win_rate",
+        "",
+        "share of a learner's last `win_rate_games` games with others that it won, a draw being "
+        "half a win, since it was frozen last; 0.5 before the first",
+        _LEAGUE,
+    ),
+    Reported(f"league/{MODULE}/num_copies", "", "frozen copies of a learner", _LEAGUE),
+)
+"""Of every algorithm with self-play."""
 
 _INTRINSIC = "`exploration_config` of the type "
 _ANY_INTRINSIC = f"{_INTRINSIC}Curiosity, RND or Counts"

@@ -26,7 +26,7 @@ def dealt_agents(
     Raises:
         ConfigError: if an agent has no policy, or one that is written by hand.
     """
-    mapping = PolicyMapping(config.policy_mapping_fn, all_policies(config))
+    mapping = PolicyMapping(config.policy_mapping_fn, all_policies(config), config.seed)
     episode = AgentsEpisode(0, 0)
     dealt: dict[str, list[Any]] = {}
     for agent in agents:

@@ -17,6 +17,7 @@ import torch
 
 from trainables.core.callables import resolve_callable
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.config.league import first_line_up
 from trainables.core.config.reference.uncalled_hooks import ALGORITHM, POLICY, refuse_uncalled
 from trainables.core.config.several_agents import all_policies, config_of_module
 from trainables.core.curiosity.make import intrinsic_rewards
@@ -33,6 +34,7 @@ from trainables.lifecycle.configuring import Configures, merged, with_one_name_e
 from trainables.lifecycle.evaluating import Evaluation
 from trainables.lifecycle.folder_trainable import FolderTrainable, running
 from trainables.lifecycle.initial_weights import load_initial_weights
+from trainables.lifecycle.league_play import LeaguePlay
 from trainables.lifecycle.spaces import Spaces, module_spaces
 from trainables.runtime.actors.bundles import Bundles
 from trainables.runtime.actors.feasibility import check_cluster
@@ -64,6 +66,7 @@ class BuiltTrainable(FolderTrainable):
 
     config_class: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
     part_hook: ClassVar[PartHook | None] = None
+    league: LeaguePlay | None = None
     config: AlgorithmConfig  # type: ignore[assignment]  # Tune hands over a dict; setup replaces it
 
     def __init__(
@@ -85,6 +88,7 @@ class BuiltTrainable(FolderTrainable):
         self._stored_weights: Mapping[str, Any] = weights or {}
         super().__init__(given, **kwargs)
         self._stored_weights = {}
+        self._begin_league()
 
     # ------------------------------------------------------------------ set up and take down
 
@@ -134,6 +138,9 @@ class BuiltTrainable(FolderTrainable):
             self.set_up_learning(seeds.storage)
             self._set_up_env_runners(env, seeds.env_runners)
             self._set_up_evaluation(seeds.evaluation)
+            self.league = None
+            if self.config.league is not None:
+                self.league = LeaguePlay(self, draw_seed(self._random_streams(0, 0, 2).module))
             self.callbacks("on_algorithm_init")
         except BaseException:
             # Actors that outlive a failed set-up would keep the trial's bundles for ever.
@@ -153,6 +160,8 @@ class BuiltTrainable(FolderTrainable):
             given = with_one_name_each(self.config_class, given)
         config = self._configures.made_of(given, type(self))
         config.validate()
+        if config.league is not None and config.policy_mapping_fn is None:
+            config.policy_mapping_fn = first_line_up(config)
         learner_type(config.learner_class)  # not first in a process that learns
         return config
 
@@ -475,7 +484,18 @@ class BuiltTrainable(FolderTrainable):
         self._refuse_reset("reset_config()")
         logger.info("this process becomes another trial")
         self.setup(self._configures.take(new_config))
+        self._begin_league()
         return True
+
+    def _begin_league(self) -> None:
+        """Freeze a league's first copies, once subclasses, too, are set up."""
+        if self.league is None:
+            return
+        try:
+            self.league.begin()
+        except BaseException:
+            self.cleanup()
+            raise
 
     def _refuse_reset(self, called: str) -> None:
         if self._is_stopped:

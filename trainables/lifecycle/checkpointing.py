@@ -78,6 +78,7 @@ class Checkpointing(PolicyChanges):
             "env_tasks": self.env_runners.tasks,
             "learned": self.get_learned_state(),
             **self._changes(),
+            **({} if self.league is None else {"league": self.league.book.get_state()}),
             "learner_connectors": {m: c.get_state() for m, c in self.learner_connectors.items()},
         }
 
@@ -109,6 +110,8 @@ class Checkpointing(PolicyChanges):
             self._timesteps_total = self.num_env_steps_sampled  # type: ignore[assignment]
         self.episodes.set_state(state["episodes"])
         self.callbacks.set_state(state.get("callbacks", {}))
+        if self.league is not None and "league" in state:
+            self.league.book.set_state(state["league"])
         self.evaluation.latest = dict(state["evaluation"])
         # A clone, too, goes on where its donor's curriculum was; resets below begin the task.
         self.env_runners.set_tasks(state.get("env_tasks", []))

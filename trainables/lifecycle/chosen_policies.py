@@ -8,6 +8,7 @@ from typing import Any
 from trainables.core.callables import UntrustedName, is_findable
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.config.config import DEFAULT_MODULE_ID
+from trainables.core.config.line_ups import named_policies
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
 from trainables.lifecycle.other_modules import without_episodes
@@ -99,8 +100,8 @@ class Chosen:
         """Refuse settings of the caller's that name policies which will not be there."""
         known = self._ids or _stored_ids(state)
         for name, given in self.settings.items():
-            ids = given.values() if isinstance(given, Mapping) else given
-            for policy_id in ids if isinstance(given, (Mapping, list, tuple, set)) else ():
+            ids = named_policies(given) if name == "policy_mapping_fn" else given
+            for policy_id in ids if isinstance(ids, (list, tuple, set)) else ():
                 if policy_id not in known:
                     raise ConfigError(
                         f"{name}: there is no policy {policy_id!r}; policies: {', '.join(known)}"
@@ -111,8 +112,8 @@ class Chosen:
         """Refuse a stored mapping that names policies which are left out."""
         assert self._ids is not None
         mapping = config.get("policy_mapping_fn")
-        if isinstance(mapping, Mapping) and not {*mapping.values()} <= {*self._ids}:
-            gone = sorted({*mapping.values()} - {*self._ids})
+        gone = sorted({*named_policies(mapping)} - {*self._ids})
+        if gone:
             raise ConfigError(
                 f"policy_ids = {self._ids}: the stored policy_mapping_fn names {', '.join(gone)}, "
                 "too; give policy_mapping_fn=…, e.g. {'*': " + f"{self._ids[0]!r}" + "}"

@@ -221,6 +221,17 @@ class PolicyChanges(PolicyAccess):
         changed.freeze()
         return changed
 
+    def _map_agents(self, mapping: list[dict[str, Any]]) -> None:
+        """Map agents that begin an episode from here on by other line-ups of the same policies."""
+        if mapping == self.config.policy_mapping_fn:
+            return
+        config = self.config.copy(copy_frozen=False)
+        config.update_from_dict({"policy_mapping_fn": mapping})
+        config.freeze()
+        self.config = config
+        for group in (self.env_runners, self.eval_env_runner_group):
+            group.change_policies(config, self.module_slots)
+
     def _become(self, config: AlgorithmConfig, states: Mapping[str, Mapping[str, Any]]) -> None:
         """Go on with other policies.
 

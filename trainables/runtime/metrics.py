@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from trainables.runtime.callbacks.custom_metrics import CustomMetrics
+from trainables.runtime.league.league import Match
 from trainables.runtime.sampling.episodes import Episodes
 
 
@@ -23,6 +24,7 @@ class EpisodeWindow:
 
     Attributes:
         custom: What callbacks have logged.
+        matches: The games that have ended since they were taken last.
     """
 
     def __init__(self, size: int):
@@ -32,6 +34,7 @@ class EpisodeWindow:
         self.num_lifetime = 0
         self.num_restarts = 0
         self.custom = CustomMetrics(size)
+        self.matches: list[Match] = []
 
     def add(self, episodes: Episodes) -> None:
         """Take in episodes that ended."""
@@ -40,8 +43,14 @@ class EpisodeWindow:
         self.num_lifetime += len(episodes.returns)
         self.num_restarts += episodes.num_restarts
         self.custom.add(episodes.logged)
+        self.matches += episodes.matches
         while len(self._episodes) > max(self._size, self._num_new):
             self._episodes.popleft()
+
+    def take_matches(self) -> list[Match]:
+        """Return the games that have ended since the last call."""
+        matches, self.matches = self.matches, []
+        return matches
 
     def metrics(self) -> dict[str, float]:
         """Return statistics of the window, NaN before the first episode; start a new iteration."""

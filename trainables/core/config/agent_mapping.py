@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainables.core.callables import callable_name, resolve_callable
+from trainables.core.config.line_ups import LineUps
 from trainables.core.config.policy_specs import DEFAULT_POLICY
 from trainables.core.errors import ConfigError
 
@@ -28,19 +29,23 @@ class PolicyMapping:
 
     Args:
         given: The setting: a function, `module:name` of one, policies by agents' ids or patterns
-            of them, or None.
+            of them, line-ups of these, or None.
         policies: The ids of all policies, which may change later.
+        seed: Of draws of line-ups; None: 0.
 
     Raises:
         ConfigError: if there is no such function.
     """
 
-    def __init__(self, given: Any, policies: Collection[str]):
+    def __init__(self, given: Any, policies: Collection[str], seed: int | None = None):
         self._policies = policies
         self._by_agent: Mapping[str, str] | None = None
+        self._line_ups: LineUps | None = None
         self._function: Callable[..., Any] | None = None
         if isinstance(given, Mapping):
             self._by_agent = given
+        elif isinstance(given, list):
+            self._line_ups = LineUps(given, seed or 0)
         elif given is not None:
             self._function = _function("policy_mapping_fn", given, _MAPPING)
             check_mapping_function(self._function)
@@ -61,6 +66,8 @@ class PolicyMapping:
             own, extra = self._function, {"worker": worker, **more}
             with _told("policy_mapping_fn", own, "agent", agent_id, self._policies):
                 found = _call(own, agent_id, episode, extra)
+        elif self._line_ups is not None:
+            found = _match(str(agent_id), self._line_ups.of_episode(episode, worker))
         elif self._by_agent is not None:
             found = _match(str(agent_id), self._by_agent)
         else:

@@ -11,6 +11,7 @@ from trainables.core.config.intrinsic import (
     how_actions_are_chosen,
     is_intrinsic,
 )
+from trainables.core.config.league import LeagueConfig
 from trainables.core.config.model import MEMORIES, ModelConfig, OptimizerConfig
 from trainables.core.config.older_names import TakesOlderNames
 from trainables.core.config.reference.defaults import is_model_default
@@ -64,6 +65,7 @@ class AlgorithmTraits(TakesOlderNames):
             "model": ModelConfig,
             "optimizer": OptimizerConfig,
             "exploration_config": ExplorationConfig,
+            "league": LeagueConfig,
         }
 
     @classmethod

@@ -8,6 +8,8 @@ from typing import Any, cast
 
 from trainables.core.config.agent_mapping import check_mapping_function, check_to_train_function
 from trainables.core.config.callbacks import CallbackSettings
+from trainables.core.config.league import check_league
+from trainables.core.config.line_ups import are_line_ups, check_line_ups
 from trainables.core.config.module_overrides import check_overrides
 from trainables.core.config.named_dicts import by_name
 from trainables.core.config.policy_specs import (
@@ -38,6 +40,11 @@ def _are_texts(value: Any) -> bool:
     return isinstance(value, (list, dict)) and all(isinstance(item, str) for item in items)
 
 
+def _is_data_mapping(value: Any) -> bool:
+    """Tell whether a mapping is a dict of ids by agent, or line-ups of these: no code."""
+    return are_line_ups(value) if isinstance(value, list) else _are_texts(value)
+
+
 @dataclass(kw_only=True)
 class MultiAgentSettings(CallbackSettings):
     """Settings of several agents: which policies there are, whom they act for, which are trained.
@@ -53,14 +60,15 @@ class MultiAgentSettings(CallbackSettings):
         "ids. None: one, default_policy",
         harmless=_are_texts,
     )
-    policy_mapping_fn: str | dict[str, Any] | Callable[..., Any] | None = setting(
+    policy_mapping_fn: str | dict[str, Any] | list[Any] | Callable[..., Any] | None = setting(
         None,
         "multi_agent",
         "which policy acts for an agent: a function (agent_id, episode, worker, **kwargs) -> "
         "policy id, 'module:name' of one, or a dict of policies by agents' ids or patterns "
-        "('adversary_*'; '*' for all others). None: the policy of the agent's own id, else "
-        "default_policy, else the only one",
-        harmless=_are_texts,
+        "('adversary_*'; '*' for all others), or a list of line-ups, {'weight': 1, 'policies': "
+        "such a dict}, of which each episode draws one. None: the policy of the agent's own id, "
+        "else default_policy, else the only one",
+        harmless=_is_data_mapping,
         risk=CODE,
     )
     policies_to_train: list[str] | str | Callable[..., Any] | None = setting(
@@ -70,6 +78,13 @@ class MultiAgentSettings(CallbackSettings):
         "'module:name' of one. None: all that learn",
         harmless=_are_texts,
         risk=CODE,
+    )
+    league: dict[str, Any] | None = setting(
+        None,
+        "multi_agent",
+        "self-play of two agents against frozen copies, see LeagueConfig: {'learners': {'main': "
+        "'main'}, 'freeze_every': 10, …}; it writes policy_mapping_fn. None: there is none",
+        fixed="pay-offs and copies of a run are those of its league",
     )
     algorithm_config_overrides_per_module: dict[str, Any] = setting(
         {},
@@ -151,6 +166,7 @@ class MultiAgentSettings(CallbackSettings):
         for name, check in (
             ("algorithm_config_overrides_per_module", cls._check_modules),
             ("policy_mapping_fn", _check_mapping),
+            ("league", check_league),
             ("policies_to_train", _check_to_train),
             ("observation_fn", _check_observation_fn),
             ("replay_mode", _check_replay_mode),
@@ -187,6 +203,8 @@ def _check_mapping(given: Any) -> Any:
             if not is_search_domain(policy_id):
                 check_policy_id(policy_id, f"policy_mapping_fn: {agent!r}")
         return {str(agent): policy_id for agent, policy_id in given.items()}
+    if isinstance(given, (list, tuple)):
+        return check_line_ups(given)
     if given is None or _names_code(given):
         return given
     if callable(given):
@@ -194,7 +212,8 @@ def _check_mapping(given: Any) -> Any:
         return given
     raise ConfigError(
         f"policy_mapping_fn = {given!r} is not allowed; allowed: a function (agent_id, episode, "
-        "worker, **kwargs) -> policy id, 'module:name' of one, or a dict of policies by agent"
+        "worker, **kwargs) -> policy id, 'module:name' of one, a dict of policies by agent, or a "
+        "list of line-ups"
     )
 
 

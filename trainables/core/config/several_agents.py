@@ -9,6 +9,8 @@ import gymnasium as gym
 
 from trainables.core.config.agent_mapping import PoliciesToTrain, PolicyMapping
 from trainables.core.config.input_shares import SAMPLER
+from trainables.core.config.league import check_learners
+from trainables.core.config.line_ups import named_policies
 from trainables.core.config.module_overrides import merge_overrides
 from trainables.core.config.policy_specs import DEFAULT_POLICY, PolicySpec
 from trainables.core.config.reference.who_has import algorithms_where
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 Spaces = tuple[gym.Space, gym.Space]
 _OVERRIDES = "algorithm_config_overrides_per_module"
-_OF_SEVERAL = ("policies", "policy_mapping_fn", "policies_to_train", _OVERRIDES)
+_OF_SEVERAL = ("policies", "policy_mapping_fn", "policies_to_train", "league", _OVERRIDES)
 # What environments of several agents do not have yet, by the value that is had.
 _ONLY_ALONE: dict[str, tuple[Any, ...]] = {
     "batch_mode": ("truncate_episodes",),
@@ -145,7 +147,7 @@ def _spaces_by_policy(
     by_agent = agent_spaces(env)
     if by_agent is None:
         return dict.fromkeys(policies, (env.observation_space, env.action_space))
-    mapping = PolicyMapping(config.policy_mapping_fn, policies)
+    mapping = PolicyMapping(config.policy_mapping_fn, policies, config.seed)
     found: dict[str, tuple[str, Spaces]] = {}
     for agent, spaces in by_agent.items():
         policy_id = mapping(agent, AgentsEpisode(0, 0))  # as if it began
@@ -191,10 +193,10 @@ def check_multi_agent(config: AlgorithmConfig) -> None:
     policies = all_policies(config)
     if isinstance(config.policies_to_train, list):
         _refuse_unknown(config.policies_to_train, policies, "policies_to_train")
-    if isinstance(config.policy_mapping_fn, dict):
-        _refuse_unknown(config.policy_mapping_fn.values(), policies, "policy_mapping_fn")
+    _refuse_unknown(named_policies(config.policy_mapping_fn), policies, "policy_mapping_fn")
     _refuse_unknown(config.algorithm_config_overrides_per_module, policies, _OVERRIDES)
     _check_fixed(config, policies)
+    check_learners(config, policies)
     _check_policy_map(config, policies)
     if config.is_multi_agent():
         refuse_for_several_agents(config)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.runtime.callbacks.custom_metrics import Logged, extend
+from trainables.runtime.league.league import Match
 
 
 class Episodes:
@@ -18,6 +19,7 @@ class Episodes:
         num_agent_steps: Actions of agents in it; 0 where there is one agent.
         num_restarts: How many environments were replaced.
         logged: What callbacks have logged, and with several agents their returns.
+        matches: The same episodes as games, where a league plays them.
     """
 
     def __init__(self) -> None:
@@ -26,6 +28,7 @@ class Episodes:
         self.num_env_steps = self.num_agent_steps = 0
         self.num_restarts = 0
         self.logged: Logged = {}
+        self.matches: list[Match] = []
 
     def extend(self, other: Episodes) -> None:
         """Append the episodes of another."""
@@ -35,6 +38,7 @@ class Episodes:
         self.num_agent_steps += other.num_agent_steps
         self.num_restarts += other.num_restarts
         extend(self.logged, other.logged)
+        self.matches += other.matches
 
 
 class SampleReport(NamedTuple):

@@ -36,7 +36,10 @@ def imported(statement: str) -> None:
         ("TD3Config", "TD3 is not in Tunescape; nearest: SAC"),
         ("ES", "ES is not in Tunescape; nearest: PPO; there is no algorithm without gradients"),
         ("A3C", "A3C is not in Tunescape; nearest: IMPALA"),
-        ("MADDPG", "MADDPG is not in Tunescape: no algorithm learns action values of all agents .*"),
+        (
+            "MADDPG",
+            "MADDPG is not in Tunescape: no algorithm learns action values of all agents .*",
+        ),
         ("VDN", "VDN is not in Tunescape; nearest: QMIX with mixer='vdn'"),
         ("MultiAgentBatch", "MultiAgentBatch is not in Tunescape: what a policy learns from .*"),
         (

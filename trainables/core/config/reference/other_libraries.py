@@ -242,6 +242,7 @@ ALGORITHMS: dict[str, str] = {
     **_nearest("PPO1 PPO2 PPG", "PPO"),
     **_nearest("RecurrentPPO PPOLSTM", "PPO with model={'use_lstm': True}"),
     **_nearest("MAPPO", "PPO, with .multi_agent(centralized_critic=True)"),
+    **_nearest("AlphaStar", "PPO, with .multi_agent(league={…})"),
     **_nearest("MaskablePPO", "PPO; a Dict observation with the key action_mask masks actions"),
     **_nearest("DDPPO", "PPO with num_learners of 2 or more"),
     **_nearest("IMPACT", "APPO"),

@@ -34,11 +34,8 @@ FEATURES_ABSENT: dict[str, str] = {
 # Algorithms that will not come and that nothing here comes near to, each with the reason. Those
 # that something comes near to are in `other_libraries.ALGORITHMS`.
 ALGORITHMS_ABSENT: dict[str, str] = {
-    **dict.fromkeys(
-        ("MADDPG", "AlphaStar"),
-        "no algorithm learns action values of all agents together; nearest: PPO, with "
-        ".multi_agent(centralized_critic=True)",
-    ),
+    "MADDPG": "no algorithm learns action values of all agents together; nearest: PPO, with "
+    ".multi_agent(centralized_critic=True)",
     **dict.fromkeys(("Dreamer", "DreamerV2", "PlaNet"), "nearest: DreamerV3, the present one"),
     **dict.fromkeys(
         ("AlphaZero", "MuZero", "LeelaChessZero"), "no algorithm searches a tree of actions"

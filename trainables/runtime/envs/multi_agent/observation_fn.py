@@ -169,7 +169,7 @@ def observation_wrapper(
         raise ConfigError(f"observation_fn = {given!r} is not allowed; allowed: {_ALLOWED}")
     specs = all_policies(config)
     own = {m: spec.observation_space for m, spec in specs.items()}
-    mapping = PolicyMapping(config.policy_mapping_fn, specs)
+    mapping = PolicyMapping(config.policy_mapping_fn, specs, config.seed)
 
     def wrap(env: MultiAgentEnv) -> ObservationFn:
         spaces: dict[Hashable, gym.Space] = {}

@@ -61,7 +61,7 @@ class AgentLanes:
         self.num_agent_steps = 0
         specs = all_policies(config)
         self._policy_ids = list(specs)
-        self._mapping = PolicyMapping(config.policy_mapping_fn, self._policy_ids)
+        self._mapping = PolicyMapping(config.policy_mapping_fn, self._policy_ids, config.seed)
         for module_id, spec in specs.items():
             self._add(module_id, None if spec.is_fixed else policies[module_id])
         self._retired: set[str] = set()  # policies that are no more, and act until episodes end
@@ -97,7 +97,7 @@ class AgentLanes:
         """
         self._config = config
         specs = all_policies(config)
-        self._mapping = PolicyMapping(config.policy_mapping_fn, list(specs))
+        self._mapping = PolicyMapping(config.policy_mapping_fn, list(specs), config.seed)
         for module_id, spec in specs.items():
             if module_id in self._all:
                 continue

@@ -11,6 +11,7 @@ from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.data.state_shapes import like
 from trainables.runtime.callbacks.custom_metrics import OWN, MetricsLogger
 from trainables.runtime.envs.multi_agent.vector_env import AgentGroup, AgentsStep
+from trainables.runtime.league.league import Match
 from trainables.runtime.sampling.agents.agents_now import AgentsNow
 
 
@@ -126,3 +127,10 @@ def log_returns(episode: AgentsEpisode, logger: MetricsLogger) -> None:
         for reduce in ("mean", "min", "max"):
             logger.log_value(module, total, reduce)
         logger.log_value(f"{OWN}agent/{agent}/episode_return", total)
+
+
+def match_of(episode: AgentsEpisode) -> Match:
+    """Return an episode of two agents that has ended as a game of their policies."""
+    (first, its), (second, others) = episode.returns.items()
+    policies = episode.policy_of
+    return Match(policies[first], policies[second], float(its), float(others))

@@ -35,14 +35,17 @@ class AgentModules(ModuleSlots):
         """Return how many agents of all slots a module has if all begin the first episodes.
 
         It is what a replay buffer has room for side by side; there may be more or fewer. Of a
-        module that has none it is as many as all have of one that has the fewest.
+        module that has none it is as many as all have of one that has the fewest. With line-ups,
+        which change, it is that of all agents.
         """
+        if isinstance(config.policy_mapping_fn, list):
+            return config.num_slots * len(self._agents)
         counts = self._counts(config)
         return counts[module_id] or min(counts.values(), default=1)
 
     def _counts(self, config: AlgorithmConfig) -> Counter[str]:
         policies = all_policies(config)
-        mapping = PolicyMapping(config.policy_mapping_fn, policies)
+        mapping = PolicyMapping(config.policy_mapping_fn, policies, config.seed)
         counts: Counter[str] = Counter()
         for number in range(config.num_slots):
             episode = AgentsEpisode(number, number % config.num_envs_per_env_runner)

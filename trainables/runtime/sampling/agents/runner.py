@@ -17,7 +17,7 @@ from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.random_streams import draw_seed
 from trainables.runtime.sampling.agents.agent_hooks import acting_policies, agent_hooks
 from trainables.runtime.sampling.agents.agent_lanes import AgentLanes
-from trainables.runtime.sampling.agents.episode_book import EpisodeBook, log_returns
+from trainables.runtime.sampling.agents.episode_book import EpisodeBook, log_returns, match_of
 from trainables.runtime.sampling.episodes import Episodes
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.sampling_worker import SamplingWorker
@@ -103,6 +103,8 @@ class AgentsEnvRunner(SamplingWorker):
                 episodes.returns.append(episode.total_reward)
                 episodes.lengths.append(episode.length)
                 log_returns(episode, self._logger)
+                if self.config.league is not None:
+                    episodes.matches.append(match_of(episode))
             episodes.num_env_steps += self.num_envs - int(np.count_nonzero(step.resets))
             if hooks is not None:
                 hooks.create(step.resets)

@@ -1,0 +1,117 @@
+"""`LeaguePlay`: what a league decides, done to an algorithm's policies."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from trainables.core.config.league import LeagueConfig, first_copy
+from trainables.core.config.module_overrides import merge_overrides
+from trainables.core.config.policy_specs import PolicySpec
+from trainables.core.config.several_agents import all_policies
+from trainables.core.errors import ConfigError
+from trainables.core.logs import logger
+from trainables.core.policy.policy import Policy
+from trainables.runtime.envs.make import env_name
+from trainables.runtime.league.average import AveragePolicy
+from trainables.runtime.league.league import League, Match
+
+
+class LeaguePlay:
+    """Freezes copies of learners, maps agents to learners and copies, and keeps the book.
+
+    Args:
+        algorithm: Whose policies play.
+        seed: Of the league's draws.
+
+    Attributes:
+        book: Members, pay-offs and ratings.
+
+    Raises:
+        ConfigError: if its environment is none for a league.
+    """
+
+    def __init__(self, algorithm: Any, seed: int):
+        self._algorithm: Callable[[], Any] = weakref.ref(algorithm)  # which has this
+        config = algorithm.config
+        groups = algorithm._groups
+        agents = [agent for group in groups or () for agent in group.agents]
+        if len(agents) != 2 or len(groups) != 1:
+            raise ConfigError(
+                f"league: env {env_name(config.env)!r} has the agents "
+                f"{', '.join(map(str, agents)) or 'of one alone'}; allowed: two agents with equal "
+                "spaces"
+            )
+        self._agents: Sequence[Any] = agents
+        self.book = League(LeagueConfig.of(config.league), seed)
+
+    def begin(self) -> None:
+        """Freeze the initial policies, and let all play from the first episode on.
+
+        An algorithm that is rebuilt from a checkpoint has them: its book is taken over later.
+        """
+        algorithm = self._algorithm()
+        learners = [*self.book.config.learners]
+        if first_copy(learners[0]) not in all_policies(algorithm.config):
+            self._freeze(learners, [], 0)
+
+    def end_iteration(self, matches: Sequence[Match]) -> dict[str, float]:
+        """Count an iteration's games, freeze who is due, and say who plays whom next.
+
+        Args:
+            matches: The games that have ended.
+
+        Returns:
+            Metrics.
+        """
+        algorithm, book = self._algorithm(), self.book
+        book.add_games(matches)
+        iteration = algorithm.iteration + 1
+        metrics = book.metrics()
+        due = book.due(iteration)
+        restarted = [learner for learner in due if book.restarts(learner, iteration)]
+        if due:
+            self._freeze(due, restarted, iteration)
+        else:
+            algorithm._map_agents(book.line_ups(self._agents))
+        if restarted:
+            first = {learner: book.copies_of(learner)[0] for learner in restarted}
+            policies = algorithm.policies
+            algorithm.set_weights({m: policies[old].get_weights() for m, old in first.items()})
+        return metrics
+
+    def _freeze(self, learners: Sequence[str], restarted: Sequence[str], iteration: int) -> None:
+        """Add frozen copies of learners, drop those that are too many, and map agents anew."""
+        algorithm, book = self._algorithm(), self.book
+        config = algorithm.config
+        specs = algorithm._specs_with_spaces()
+        trained = config.policies_to_train or [m for m, s in specs.items() if not s.is_fixed]
+        states = {}
+        overrides = config.algorithm_config_overrides_per_module
+        for learner in learners:
+            new, dropped = book.freeze(learner, iteration, algorithm.num_env_steps_sampled)
+            states[new] = algorithm.policies[learner].get_state()
+            spec = specs[learner]
+            own = merge_overrides(type(config), spec.config, overrides.get(learner, {}))
+            specs[new] = PolicySpec(None, spec.observation_space, spec.action_space, own)
+            if dropped is not None:
+                del specs[dropped]
+            if learner in restarted:
+                book.restart(learner)
+            logger.info("league: froze %s as %s", learner, new)
+        changed = algorithm._changed_config(specs, book.line_ups(self._agents), trained)
+        algorithm._become(changed, states)
+
+    # ------------------------------------------------------------------ what it offers
+
+    def average_policy(self, learner: str) -> AveragePolicy:
+        """Return the mixture of a learner's frozen copies, each as likely.
+
+        Raises:
+            KeyError: if there is no such learner.
+        """
+        if learner not in self.book.config.learners:
+            raise KeyError(f"no learner {learner!r}; there are {[*self.book.config.learners]}")
+        policies: Mapping[str, Policy] = self._algorithm().policies
+        return AveragePolicy({m: policies[m] for m in self.book.copies_of(learner)})

@@ -1,0 +1,1 @@
+"""Self-play: learners, their frozen copies, who plays whom, and how strong each one is."""
