@@ -133,7 +133,7 @@ def test_no_setting_of_a_strangers_checkpoint_does_anything(
         if shared.get(path) == setting:
             continue
         for value in hostile_values(trap):
-            given = value if len(path) == 1 else {**usual[path[0]], path[1]: value}
+            given = value if len(path) == 1 else {**(usual[path[0]] or {}), path[1]: value}
             (forged / "checkpoint.json").write_bytes(whole)
             forge_config(forged, **{path[0]: given})
             loaded, watch.looks = False, True

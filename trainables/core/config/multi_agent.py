@@ -9,7 +9,7 @@ from typing import Any, cast
 from trainables.core.config.agent_mapping import check_mapping_function, check_to_train_function
 from trainables.core.config.callbacks import CallbackSettings
 from trainables.core.config.league import check_league
-from trainables.core.config.line_ups import are_line_ups, check_line_ups
+from trainables.core.config.line_ups import ALLOWED, are_line_ups, check_line_ups
 from trainables.core.config.module_overrides import check_overrides
 from trainables.core.config.named_dicts import by_name
 from trainables.core.config.policy_specs import (
@@ -195,7 +195,7 @@ def _check_mapping(given: Any) -> Any:
             if not is_search_domain(policy_id):
                 check_policy_id(policy_id, f"policy_mapping_fn: {agent!r}")
         return {str(agent): policy_id for agent, policy_id in given.items()}
-    if isinstance(given, (list, tuple)):
+    if isinstance(given, (list, tuple)) and any(isinstance(item, Mapping) for item in given):
         return check_line_ups(given)
     if given is None or _names_code(given):
         return given
@@ -204,8 +204,8 @@ def _check_mapping(given: Any) -> Any:
         return given
     raise ConfigError(
         f"policy_mapping_fn = {given!r} is not allowed; allowed: a function (agent_id, episode, "
-        "worker, **kwargs) -> policy id, 'module:name' of one, a dict of policies by agent, or a "
-        "list of line-ups"
+        "worker, **kwargs) -> policy id, 'module:name' of one, or a dict of policies by agent, "
+        f"or line-ups: {ALLOWED}"
     )
 
 
