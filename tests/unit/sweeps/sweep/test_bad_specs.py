@@ -59,7 +59,7 @@ def test_the_good_one_is_read(tmp_path: Path) -> None:
         ("num_samples: 4", "lr: 0.1", 13, "'lr'", "write it under config"),
         # A key that the algorithm lacks.
         ("lr: {log", "clip_parm: {log", 8, "clip_parm", "did you mean 'clip_param' "),
-        ("lr: {log", "n_step: {log", 8, "n_step", "it belongs to CQL, DQN, IQL, SAC"),
+        ("lr: {log", "n_step: {log", 8, "n_step", "it belongs to CQL, DQN, IQL, QMIX, SAC"),
         ("env: C", "dueling: true\n  env: C", 4, "dueling", "it belongs to DQN"),
         # A metric that never appears.
         ("episode_return_mean", "episode_retrun_mean", 11, "objective", "'episode_return_mean'?"),
