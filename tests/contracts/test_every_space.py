@@ -87,10 +87,14 @@ def tiny(name: str) -> dict[str, Any]:
     return {**has, **OWN.get(name, {})}
 
 
-def can_train(name: str, action_space: gym.Space, model: dict[str, Any]) -> bool:
-    """Whether the algorithm's mathematics has an answer for these actions, and for a memory."""
+def can_train(name: str, spaces: dict[str, gym.Space], model: dict[str, Any]) -> bool:
+    """Whether the algorithm's mathematics has an answer for these spaces, and for a memory."""
+    action_space = spaces["action_space"]
     if model and get_algorithm(name).config_class.without_memory is not None:
         return False
+    if get_algorithm(name).config_class.plays_as_team:
+        seen = leaves(spaces["observation_space"])
+        return is_of_a_team(action_space) and not any(map(is_image, seen))
     if isinstance(action_space, gym.spaces.Discrete):
         return True
     if compares_actions(name):
@@ -108,6 +112,13 @@ def is_bounded(leaf: gym.Space) -> bool:
 
 def is_of_floats(leaf: gym.Space) -> bool:
     return isinstance(leaf, gym.spaces.Box) and np.issubdtype(leaf.dtype, np.floating)
+
+
+def is_of_a_team(space: gym.Space) -> bool:
+    """Whether it is a choice, or some of as many actions each: one of each agent."""
+    if isinstance(space, gym.spaces.MultiDiscrete):
+        return len({*space.nvec.ravel().tolist()}) == 1
+    return isinstance(space, gym.spaces.Discrete)
 
 
 def is_image(leaf: gym.Space) -> bool:
@@ -202,13 +213,14 @@ def check_algorithms(
             for key, value in config["model"].items()
             if key not in algorithm.config_class.model_without or key in MEMORIES
         }
-        if can_train(name, action_space, model):
+        if can_train(name, spaces, model):
             event(f"{name} trains")
             check_training(algorithm, config)
         else:
             with pytest.raises(ConfigError) as refusal:
                 algorithm(config=config)
             named = [str(action_space), *map(str, leaves(action_space)), *list(model)[:1]]
+            named += ["has images"] if algorithm.config_class.plays_as_team else []
             assert any(part in str(refusal.value) for part in named)
 
 
