@@ -348,11 +348,15 @@ class DQN(OffPolicy):
 
     @classmethod
     def make_loss(cls, worker: LearnerWorker, module_id: str) -> LossFn:
+        return partial(dqn_loss, **cls.loss_arguments(worker, module_id))
+
+    @classmethod
+    def loss_arguments(cls, worker: LearnerWorker, module_id: str) -> dict[str, Any]:
+        """Return what a module's loss takes beside it and the batch: `target` and `options`."""
         config, sequences = worker.config_of(module_id), worker.resolved_of(module_id).sequences
         burn_in = sequences.burn_in if sequences else 0
         options = DQNOptions(config.double_q, config.td_error_loss_fn, burn_in)
-        target: Any = worker.learners[module_id].targets["q"].network
-        return partial(dqn_loss, target=target, options=options)
+        return {"target": worker.learners[module_id].targets["q"].network, "options": options}
 
     @classmethod
     def draw_noise(cls, worker: LearnerWorker, module_id: str) -> None:

@@ -42,6 +42,7 @@ from trainables.core.reported_metrics import (
     learned,
 )
 from trainables.runtime.learners.group import LearnerWorker
+from trainables.runtime.learners.latest_metrics import LatestMetrics
 from trainables.runtime.learners.train_choice import TrainChoice
 
 
@@ -147,15 +148,14 @@ class PPO(Algorithm):
         # Learned state, not a setting: under PBT a clone goes on with its donor's.
         self.kl_coeffs = {m: self.config_of(m).kl_coeff for m in self.trained_policies}
         self._choice = TrainChoice(self.config)
-        # By module id, of its last update: a metric that Tune has seen must not go away.
-        self._latest: dict[str, dict[str, float]] = {}
+        self._latest = LatestMetrics()
 
     def modules_changed(self, seed: np.random.SeedSequence) -> None:
         before = self.kl_coeffs
         own = {m: self.config_of(m).kl_coeff for m in self.trained_policies}
         self.kl_coeffs = {m: before.get(m, value) for m, value in own.items()}
         self._choice = TrainChoice(self.config)
-        self._latest = {m: latest for m, latest in self._latest.items() if m in own}
+        self._latest.keep(own)
 
     def training_step(self) -> dict[str, float]:
         rollouts = self._choice(self.sample())  # {module id: Rollout [T, N]}
@@ -200,23 +200,20 @@ class PPO(Algorithm):
             numbers = {"curr_lr": rates[module_id], "curr_entropy_coeff": float(used.entropy)}
             if self.config_of(module_id).use_kl_loss:
                 numbers = {"curr_kl_coeff": float(used.kl), **numbers}
-            self._latest[module_id] = {**result, **numbers}
+            self._latest.add({module_id: {**result, **numbers}})
         return {
             f"learner/{module_id}/{name}": value
-            for module_id, latest in self._latest.items()
+            for module_id, latest in self._latest.by_module.items()
             for name, value in latest.items()
         }
 
     def get_learned_state(self) -> dict[str, Any]:
-        state: dict[str, Any] = {"kl_coeff": to_store(self.kl_coeffs)}
-        if len(self.kl_coeffs) > 1:  # one that is alone has an update in every iteration
-            state["metrics"] = {m: dict(latest) for m, latest in self._latest.items()}
-        return state
+        return {"kl_coeff": to_store(self.kl_coeffs), **self._latest.get_state(self.kl_coeffs)}
 
     def set_learned_state(self, state: dict[str, Any]) -> None:
         stored = from_store(state["kl_coeff"], self.kl_coeffs)
         self.kl_coeffs = {module_id: float(value) for module_id, value in stored.items()}
-        self._latest = {m: dict(latest) for m, latest in state.get("metrics", {}).items()}
+        self._latest.set_state(state)
 
 
 def ppo_update(

@@ -133,11 +133,7 @@ class QMIX(DQN):
 
     @classmethod
     def make_loss(cls, worker: LearnerWorker, module_id: str) -> LossFn:
-        config, sequences = worker.config_of(module_id), worker.resolved_of(module_id).sequences
-        burn_in = sequences.burn_in if sequences else 0
-        options = DQNOptions(config.double_q, config.td_error_loss_fn, burn_in)
-        target: Any = worker.learners[module_id].targets["q"].network
-        return partial(qmix_loss, target=target, options=options)
+        return partial(qmix_loss, **cls.loss_arguments(worker, module_id))
 
 
 def qmix_loss(

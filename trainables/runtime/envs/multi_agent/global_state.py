@@ -19,11 +19,14 @@ from trainables.runtime.envs.multi_agent.forms import (
     checked_reset,
     checked_step,
 )
-from trainables.runtime.envs.multi_agent.multi_agent_env import AgentDict, MultiAgentEnv
-from trainables.runtime.envs.state import get_slot_state, set_slot_state
+from trainables.runtime.envs.multi_agent.multi_agent_env import (
+    AgentDict,
+    MultiAgentEnv,
+    MultiAgentWrapper,
+)
 
 
-class TellsState(MultiAgentEnv):
+class TellsState(MultiAgentWrapper):
     """Puts `state()` of an environment into its infos, for all agents together.
 
     Args:
@@ -31,7 +34,6 @@ class TellsState(MultiAgentEnv):
         source: What has `state_space` and `state`: it, or a layer of it.
 
     Attributes:
-        env: The environment.
         state_space: The space of the global state.
 
     Raises:
@@ -39,19 +41,16 @@ class TellsState(MultiAgentEnv):
     """
 
     def __init__(self, env: MultiAgentEnv, source: Any):
-        self.env, self._source = env, source
+        super().__init__(env)
+        self._source = source
+        self.observation_spaces = {a: env.get_observation_space(a) for a in self.possible_agents}
+        self.action_spaces = {a: env.get_action_space(a) for a in self.possible_agents}
         self.state_space: gym.Space = source.state_space
         if isinstance(self.state_space, (gym.spaces.Dict, gym.spaces.Tuple)):
             raise ConfigError(
                 f"state_space = {self.state_space} is not supported; allowed: an array, not a Dict "
                 "or Tuple"
             )
-        self.possible_agents = list(env.possible_agents or env.agents)
-        self.agents = list(env.agents)
-        self.observation_spaces = {a: env.get_observation_space(a) for a in self.possible_agents}
-        self.action_spaces = {a: env.get_action_space(a) for a in self.possible_agents}
-        self.metadata, self.render_mode = env.metadata, env.render_mode
-        super().__init__()
 
     def reset(  # type: ignore[override]  # dicts by agent, whose ids need be no strings
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -66,20 +65,6 @@ class TellsState(MultiAgentEnv):
         step = checked_step(self.env.step(action_dict))
         self.agents = list(self.env.agents)
         return step._replace(infos=self._told(step.infos))
-
-    def render(self) -> Any:
-        return self.env.render()
-
-    def close(self) -> None:
-        self.env.close()
-
-    def get_state(self) -> Any:
-        inner = get_slot_state(self.env)
-        return None if inner is None or inner[0].get("own", 0) is None else inner
-
-    def set_state(self, state: Any) -> None:
-        set_slot_state(self.env, state)
-        self.agents = list(self.env.agents)
 
     def _told(self, infos: AgentDict) -> dict[Hashable, Any]:
         """Return infos with the present global state.

@@ -145,7 +145,41 @@ class MultiAgentEnv(gym.Env):
         return found
 
 
-class GroupedAgents(MultiAgentEnv):
+class MultiAgentWrapper(MultiAgentEnv):
+    """An environment around another one: what a subclass does not change is as it is there.
+
+    A subclass says what its agents see and do, in `observation_spaces` and `action_spaces`.
+
+    Args:
+        env: The environment.
+
+    Attributes:
+        env: The environment.
+    """
+
+    def __init__(self, env: MultiAgentEnv):
+        self.env = env
+        self.possible_agents = list(env.possible_agents or env.agents)
+        self.agents = list(env.agents)
+        self.metadata, self.render_mode = env.metadata, env.render_mode
+        super().__init__()
+
+    def render(self) -> Any:
+        return self.env.render()
+
+    def close(self) -> None:
+        self.env.close()
+
+    def get_state(self) -> Any:
+        inner = get_slot_state(self.env)
+        return None if inner is None or inner[0].get("own", 0) is None else inner
+
+    def set_state(self, state: Any) -> None:
+        set_slot_state(self.env, state)
+        self.agents = list(self.env.agents)
+
+
+class GroupedAgents(MultiAgentWrapper):
     """An environment in which groups of agents are one agent each.
 
     See `MultiAgentEnv.with_agent_groups`.
@@ -162,15 +196,12 @@ class GroupedAgents(MultiAgentEnv):
         obs_space: gym.Space | None = None,
         act_space: gym.Space | None = None,
     ):
-        self.env = env
-        agents = list(env.possible_agents or env.agents)
-        self.grouping = AgentGrouping(groups, agents)
+        super().__init__(env)
+        self.grouping = AgentGrouping(groups, self.possible_agents)
         self.observation_spaces = self.grouping.spaces(env.get_observation_space, obs_space)
         self.action_spaces = self.grouping.spaces(env.get_action_space, act_space)
         self.possible_agents = self.grouping.agents
         self.agents = list(self.possible_agents)
-        self.metadata, self.render_mode = env.metadata, env.render_mode
-        super().__init__()
 
     def reset(  # type: ignore[override]  # dicts by agent, whose ids need be no strings
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -191,20 +222,14 @@ class GroupedAgents(MultiAgentEnv):
         self.agents = self.grouping.alive()
         return obs, rewards, terminateds, truncateds, infos
 
-    def render(self) -> Any:
-        return self.env.render()
-
-    def close(self) -> None:
-        self.env.close()
-
     def get_state(self) -> Any:
-        inner = get_slot_state(self.env)
-        if inner is None or inner[0].get("own", 0) is None:
+        inner = super().get_state()
+        if inner is None:
             return None
         own = self.grouping.get_state(self.env.get_observation_space)
         return {"env": inner, "grouping": own}
 
     def set_state(self, state: Any) -> None:
-        set_slot_state(self.env, state["env"])
+        super().set_state(state["env"])
         self.grouping.set_state(state["grouping"], self.env.get_observation_space)
         self.agents = self.grouping.alive()

@@ -20,9 +20,12 @@ from trainables.runtime.envs.multi_agent.forms import (
     checked_reset,
     checked_step,
 )
-from trainables.runtime.envs.multi_agent.multi_agent_env import AgentDict, MultiAgentEnv
+from trainables.runtime.envs.multi_agent.multi_agent_env import (
+    AgentDict,
+    MultiAgentEnv,
+    MultiAgentWrapper,
+)
 from trainables.runtime.envs.multi_agent.space_rows import RowError, Write, row_writer
-from trainables.runtime.envs.state import get_slot_state, set_slot_state
 
 _OBS = "agent_obs"
 _ALLOWED = "a function (agent_obs, worker, base_env, …) -> dict by agent, or 'module:name' of one"
@@ -33,7 +36,7 @@ _POSITIONAL = (
 )
 
 
-class ObservationFn(MultiAgentEnv):
+class ObservationFn(MultiAgentWrapper):
     """Applies a function to what an environment shows, before policies see it.
 
     The function is called with the observations of a reset or step as a dict by agent,
@@ -59,16 +62,14 @@ class ObservationFn(MultiAgentEnv):
         function: Callable[..., Any],
         spaces: Mapping[Hashable, gym.Space],
     ):
-        self.env, self._name = env, callable_name(function)
+        super().__init__(env)
+        self._name = callable_name(function)
         self._function = _taking(function, env)
-        self.possible_agents = list(env.possible_agents or env.agents)
-        self.agents = list(env.agents)
         self.observation_spaces = {
             agent: spaces.get(agent) or env.get_observation_space(agent)
             for agent in self.possible_agents
         }
         self.action_spaces = {agent: env.get_action_space(agent) for agent in self.possible_agents}
-        self.metadata, self.render_mode = env.metadata, env.render_mode
         # Of agents that were not observed yet: afterwards all have the form of the first one.
         self._unchecked: dict[Hashable, Write] = {
             agent: row_writer(
@@ -76,7 +77,6 @@ class ObservationFn(MultiAgentEnv):
             )
             for agent, space in self.observation_spaces.items()
         }
-        super().__init__()
 
     def reset(  # type: ignore[override]  # dicts by agent, whose ids need be no strings
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -92,20 +92,6 @@ class ObservationFn(MultiAgentEnv):
         self.agents = list(self.env.agents)
         obs = self._applied(step.obs)
         return obs, step.rewards, step.terminateds, step.truncateds, step.infos
-
-    def render(self) -> Any:
-        return self.env.render()
-
-    def close(self) -> None:
-        self.env.close()
-
-    def get_state(self) -> Any:
-        inner = get_slot_state(self.env)
-        return None if inner is None or inner[0].get("own", 0) is None else inner
-
-    def set_state(self, state: Any) -> None:
-        set_slot_state(self.env, state)
-        self.agents = list(self.env.agents)
 
     def _applied(self, obs: AgentDict) -> AgentDict:
         """Return what the function makes of observations.
