@@ -154,8 +154,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.runtime.replay",
     ),
     "trainables.runtime.league": (
+        "trainables.core.errors",
         "trainables.core.config",
         "trainables.core.policy",
+        "trainables.runtime.envs",
     ),
     "trainables.runtime.callbacks": (
         "trainables.core.errors",

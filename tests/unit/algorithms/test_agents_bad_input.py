@@ -225,7 +225,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a typo of random": (
         by_hand("randm"),
-        "^policies: 'b': policy_class = 'randm' is not allowed; allowed: None, .*; 'random'; ",
+        "^policies: 'b': policy_class = 'randm' is not allowed; allowed: None, .*; 'random'; 'look",
     ),
     "a class that does not exist": (
         by_hand("nowhere:Policy"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainables import DQN, PPO
+from trainables import DQN, PPO, PolicySpec, PPOConfig
 from trainables.algorithm import Algorithm
 
 ROLES = {"main": "main", "hunter": "main_exploiter", "rover": "league_exploiter"}
@@ -146,3 +146,37 @@ def test_a_new_trial_in_the_same_process_has_a_new_league() -> None:
             algo.train()
         algo.reset_config(settings({"main": "main"}, OF_PPO))
         assert [*algo.policies] == ["main", "main_v0"] and same(weights_of(algo), first)
+
+
+def test_evaluations_have_opponents_of_their_own() -> None:
+    """A league writes who trains against whom; evaluations are with whom they name, all along."""
+    config = PPOConfig().environment("tic_tac_toe").debugging(seed=0)
+    config.training(train_batch_size_per_learner=128, minibatch_size=128)
+    config.multi_agent(
+        policies={"main": PolicySpec(), "random": PolicySpec(policy_class="random")},
+        league={"freeze_every": 1},
+    )
+    seats = [
+        {"policies": {"player_1": "main", "player_2": "random"}},
+        {"policies": {"player_1": "random", "player_2": "main"}},
+    ]
+    config.evaluation(
+        evaluation_interval=1,
+        evaluation_duration=40,
+        evaluation_config={"policy_mapping_fn": seats},
+    )
+    with config.build() as algo:
+        for _ in range(2):
+            result = algo.train()
+            played = {key for key in result if key.startswith("evaluation/module/")}
+            assert {key.split("/")[2] for key in played} == {"main", "random"}
+            both = [
+                result[f"evaluation/agent/player_{seat}/episode_return_mean"] for seat in (1, 2)
+            ]
+            assert sum(both) == 0  # what one wins the other loses
+            means = [
+                result[f"evaluation/module/{m}/episode_return_mean"] for m in ("main", "random")
+            ]
+            assert sum(means) == pytest.approx(0)
+            assert not any(key.startswith("module/random/") for key in result)
+        assert algo.config.policy_mapping_fn != seats

@@ -46,7 +46,14 @@ DEFAULT_MODULE_ID = DEFAULT_POLICY
 R = TypeVar("R", bound=Resolved)
 
 # What can differ in an evaluation; the policy acts as it is (filter, actions, networks).
-EVALUATION_SETTINGS = ("env", "env_config", "explore", "num_envs_per_env_runner", *OF_DATA)
+EVALUATION_SETTINGS = (
+    "env",
+    "env_config",
+    "explore",
+    "num_envs_per_env_runner",
+    "policy_mapping_fn",
+    *OF_DATA,
+)
 
 CONNECTOR_SETTINGS = ("env_to_module_connector", "module_to_env_connector", "learner_connector")
 

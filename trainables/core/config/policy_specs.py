@@ -16,15 +16,19 @@ from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
 
 DEFAULT_POLICY = "default_policy"
-RANDOM = "random"
-"""The fixed policy that draws actions uniformly."""
+RANDOM = "random"  # draws actions uniformly
+BUILT_IN = {
+    RANDOM: "trainables.core.policy.fixed_policy:RandomPolicy",
+    "look_ahead": "trainables.runtime.league.look_ahead:LookAheadPolicy",
+}
+"""Policies written by hand that have a name, and where their classes are."""
 
 SPEC_FIELDS = ("policy_class", "observation_space", "action_space", "config")
 # File systems refuse them, and each policy has a folder in a checkpoint.
 _REFUSED_CHARACTERS = '<>:"/|?*\\'
 _MAX_BYTES = 200  # of 255 in most file systems: files beside it have longer names
 _CLASSES = (
-    "None, a policy that learns; 'random'; or a policy written by hand: a class with "
+    "None, a policy that learns; 'random'; 'look_ahead'; or a policy written by hand: a class with "
     "compute_actions (see FixedPolicy), or 'module:name' of one"
 )
 _FORMS = (
@@ -41,8 +45,9 @@ class PolicySpec(dict[str, Any]):
     is an attribute, too.
 
     Attributes:
-        policy_class: None: a policy that learns. "random", a class with `compute_actions` such as
-            a subclass of `FixedPolicy`, or `module:name` of one: a policy written by hand.
+        policy_class: None: a policy that learns. "random", "look_ahead" (plays games of rows), a
+            class with `compute_actions` such as a subclass of `FixedPolicy`, or `module:name` of
+            one: a policy written by hand.
         observation_space: What its agents see; None: as the environment says.
         action_space: What its agents do; None: as the environment says.
         config: Settings in which a policy that learns differs from the algorithm's, or what a
@@ -198,7 +203,7 @@ def _unknown_part(where: str, name: Any) -> str:
 def _check_class(kind: Any, where: str) -> None:
     """Check the form of a policy's class. Nothing is imported."""
     if isinstance(kind, str):
-        fits = kind == RANDOM or ":" in kind
+        fits = kind in BUILT_IN or ":" in kind
     elif isinstance(kind, type):
         acts = callable(getattr(kind, "compute_actions", None)) and not inspect.isabstract(kind)
         fits = acts and not _learns(kind)
@@ -233,7 +238,7 @@ class PolicySpecSettings(Settings):
         None,
         "multi_agent",
         "the class of a policy written by hand",
-        harmless=lambda value: value == RANDOM,
+        harmless=lambda value: isinstance(value, str) and value in BUILT_IN,
         risk=CODE,
     )
     observation_space: gym.Space | None = setting(

@@ -67,9 +67,9 @@ class ReportingSettings(TrainingSettings):
     evaluation_config: dict[str, Any] = setting(
         {"explore": False},
         "evaluation",
-        "what differs in an evaluation: env, env_config, explore, and num_envs_per_env_runner, the "
-        "slots that are stepped together (8 unless it is given; 1 where the duration is timesteps "
-        "or 'auto')",
+        "what differs in an evaluation: env, env_config, explore, policy_mapping_fn, and "
+        "num_envs_per_env_runner, the slots that are stepped together (8 unless it is given; 1 "
+        "where the duration is timesteps or 'auto')",
     )
     evaluation_parallel_to_training: bool = setting(
         False,

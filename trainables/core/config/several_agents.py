@@ -194,6 +194,7 @@ def check_multi_agent(config: AlgorithmConfig) -> None:
     if isinstance(config.policies_to_train, list):
         _refuse_unknown(config.policies_to_train, policies, "policies_to_train")
     _refuse_unknown(named_policies(config.policy_mapping_fn), policies, "policy_mapping_fn")
+    _check_evaluated_mapping(config, policies)
     _refuse_unknown(config.algorithm_config_overrides_per_module, policies, _OVERRIDES)
     _check_fixed(config, policies)
     check_learners(config, policies)
@@ -207,6 +208,20 @@ def check_multi_agent(config: AlgorithmConfig) -> None:
                 config.module_config(policy_id).validate()
             except ConfigError as error:
                 raise ConfigError(f"policies: {policy_id!r}: {error}") from None
+
+
+def _check_evaluated_mapping(config: AlgorithmConfig, policies: Mapping[str, PolicySpec]) -> None:
+    """See that who acts in evaluations alone is a policy, and that there are several agents."""
+    mapping = config.evaluation_config.get("policy_mapping_fn")
+    if mapping is None:
+        return
+    where = "evaluation_config: policy_mapping_fn"
+    if not config.is_multi_agent():
+        raise ConfigError(
+            f"{where} = {mapping!r} has no effect without policies, of whom it could name one; "
+            "allowed: it with policies, or None"
+        )
+    _refuse_unknown(named_policies(mapping), policies, where)
 
 
 def refuse_for_several_agents(config: AlgorithmConfig) -> None:

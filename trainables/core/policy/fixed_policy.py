@@ -1,7 +1,7 @@
 """Policies written by hand: they act for agents and do not learn.
 
-A `PolicySpec` gives one as its `policy_class`: "random", a subclass of `FixedPolicy`, or
-`module:name` of one.
+A `PolicySpec` gives one as its `policy_class`: the name of a built-in one such as "random", a
+subclass of `FixedPolicy`, or `module:name` of one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 
 from trainables.core.callables import callable_name, resolve_callable
-from trainables.core.config.policy_specs import RANDOM, PolicySpec
+from trainables.core.config.policy_specs import BUILT_IN, PolicySpec
 from trainables.core.data.spaces import PLAIN, leaf_spaces, leaves_of, tree_of_leaves
 from trainables.core.errors import ConfigError
 
@@ -126,7 +126,7 @@ def make_fixed_policy(policy_id: str, spec: PolicySpec) -> FixedPolicy:
     given = spec.policy_class
     found: Any = given
     if isinstance(given, str):
-        found = RandomPolicy if given == RANDOM else _found(given, where)
+        found = _found(BUILT_IN.get(given, given), where)
     acts = isinstance(found, type) and callable(getattr(found, "compute_actions", None))
     if not acts or inspect.isabstract(found):
         raise ConfigError(f"{where} = {given!r} is not allowed; allowed: {_CLASSES}")

@@ -563,3 +563,15 @@ def test_a_value_is_checked_once_when_it_is_set_and_not_when_it_is_copied(
     copied.model["fcnet_hiddens"].append(9)
     assert not checked
     assert config.model == {"fcnet_hiddens": [8]} and copied.lr == 0.1
+
+
+def test_who_plays_in_evaluations_is_one_of_the_policies() -> None:
+    config = PPOConfig().environment("tic_tac_toe")
+    config.multi_agent(policies=["main"], policy_mapping_fn={"*": "main"})
+    config.evaluation(evaluation_config={"policy_mapping_fn": {"player_1": "main", "*": "other"}})
+    with raises("evaluation_config: policy_mapping_fn: there is no policy 'other'"):
+        config.validate()
+    alone = PPOConfig().environment("CartPole-v1")
+    alone.evaluation(evaluation_config={"policy_mapping_fn": {"*": "default_policy"}})
+    with raises("evaluation_config: policy_mapping_fn = .* has no effect without policies"):
+        alone.validate()

@@ -26,6 +26,8 @@ from trainables.runtime.envs.multi_agent.native.streams import SlotStreams
 from trainables.runtime.envs.multi_agent.vector_env import AgentsStep, AgentsVectorEnv
 
 EVERY_GAME = pytest.mark.parametrize("name", sorted(NATIVE))
+IN_TURNS = ["connect_four", "tic_tac_toe"]  # their own tests say who acts: test_in_a_row.py
+ALL_AT_ONCE = pytest.mark.parametrize("name", sorted({*NATIVE} - {*IN_TURNS}))
 
 # Episodes so short that slots reset, those of cart poles at different times.
 SHORT: dict[str, dict[str, Any]] = {
@@ -34,6 +36,8 @@ SHORT: dict[str, dict[str, Any]] = {
     "matrix_game": {"rounds": 4},
     "convoy": {"num_agents": 3, "legs": 5},
     "two_step_game": {},
+    "tic_tac_toe": {},
+    "connect_four": {"rows": 3, "columns": 3, "length": 3},
 }
 
 
@@ -75,7 +79,7 @@ def assert_same(first: list[list[Any]], second: list[list[Any]]) -> None:
 # ------------------------------------------------------------------ what all games keep to
 
 
-@EVERY_GAME
+@ALL_AT_ONCE
 def test_agents_begin_act_and_end_once_and_slots_reset_on_the_next_step(name: str) -> None:
     env = NATIVE[name](SHORT[name], 5)
     step = env.reset(seed=[1, 2, 3, 4, 5])
@@ -161,8 +165,10 @@ def test_settings_and_actions_that_are_not_known_are_named(name: str) -> None:
     actions = allowed_actions(env, step, np.random.default_rng(0))
     with pytest.raises(ConfigError, match=r"allowed: integers of shape \("):
         env.step([actions[0][1:]])
-    actions[0][-1] = 9
-    with pytest.raises(ConfigError, match=f"{env.groups[0].agents[-1]!r} of slot 1: action 9"):
+    row = int(np.flatnonzero(step.groups[0].acts)[-1])
+    agent = env.groups[0].agents[row % len(env.groups[0].agents)]
+    actions[0][row] = 9
+    with pytest.raises(ConfigError, match=f"{agent!r} of slot 1: action 9"):
         env.step(actions)
     with pytest.raises(ConfigError, match="1 seeds for 2 slots"):
         env.reset(seed=[1])

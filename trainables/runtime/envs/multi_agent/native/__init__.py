@@ -11,6 +11,7 @@ from trainables.core.suggestions import suggestion
 from trainables.runtime.envs.multi_agent.native.cartpole import CartPoleAgents
 from trainables.runtime.envs.multi_agent.native.convoy import ConvoyGame
 from trainables.runtime.envs.multi_agent.native.grid_world import GridWorldAgents
+from trainables.runtime.envs.multi_agent.native.in_a_row import ConnectFour, TicTacToe
 from trainables.runtime.envs.multi_agent.native.matrix_game import MatrixGame
 from trainables.runtime.envs.multi_agent.native.two_step_game import TwoStepGame
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
@@ -18,9 +19,11 @@ from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 __all__ = [
     "NATIVE",
     "CartPoleAgents",
+    "ConnectFour",
     "ConvoyGame",
     "GridWorldAgents",
     "MatrixGame",
+    "TicTacToe",
     "TwoStepGame",
 ]
 
@@ -54,6 +57,8 @@ NATIVE: dict[str, Callable[[dict[str, Any], int], AgentsVectorEnv]] = {
         ("multi_agent_grid_world", GridWorldAgents),
         ("matrix_game", MatrixGame),
         ("two_step_game", TwoStepGame),
+        ("tic_tac_toe", TicTacToe),
+        ("connect_four", ConnectFour),
         ("convoy", ConvoyGame),
     )
 }

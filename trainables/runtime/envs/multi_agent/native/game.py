@@ -38,7 +38,8 @@ class NativeGame(AgentsVectorEnv):
     """N slots of a game as arrays `[N, A, …]`, A the agents of a slot in the order of `agents`.
 
     A game says how slots begin (`_begin`), how they go on (`_advance`), and what is observed
-    (`_observe`). All agents take part from the first step of an episode on, until each ends.
+    (`_observe`). All agents take part from the first step of an episode on, until each ends, and
+    all act in each step unless the game says who does (`_asked`, `_first_asked`).
 
     Args:
         num_envs: Number of slots, N.
@@ -69,17 +70,34 @@ class NativeGame(AgentsVectorEnv):
         """Begin an episode in some slots, `[N]`, bool."""
 
     @abstractmethod
-    def _advance(self, actions: list[np.ndarray], playing: np.ndarray) -> Outcome:
+    def _advance(self, actions: list[np.ndarray], acting: np.ndarray) -> Outcome:
         """Step all slots; whatever it does to a slot that is not playing is overwritten or unseen.
 
         Args:
-            actions: For each group, `[N, G]`. Those of agents that do not play count for nothing.
-            playing: Agents that act, `[N, A]`, bool.
+            actions: For each group, `[N, G]`. Those of agents that do not act count for nothing.
+            acting: Agents that act, `[N, A]`, bool.
         """
 
     @abstractmethod
     def _observe(self) -> list[Any]:
         """Return the observations of each group, `[R, …]`, as its space is batched."""
+
+    def _asked(self, playing: np.ndarray) -> np.ndarray:
+        """Return who of the agents that play acts in the next step, `[N, A]`, bool."""
+        return playing
+
+    def _first_asked(self, asked: np.ndarray, resets: np.ndarray) -> np.ndarray:
+        """Return who of those that act next is shown its first observation, `[N, A]`, bool.
+
+        Args:
+            asked: Agents that act in the next step, `[N, A]`, bool.
+            resets: Slots that were just reset, `[N]`, bool.
+        """
+        if not np.count_nonzero(resets):  # faster than `any`, of as few
+            return self._nobody
+        begins = np.zeros_like(asked)
+        begins[resets] = True
+        return begins
 
     def reset(self, seed: list[int] | None = None) -> AgentsStep:
         if seed is not None:
@@ -88,32 +106,29 @@ class NativeGame(AgentsVectorEnv):
         self._begin(everywhere)
         self._playing, self._over = np.ones_like(self._playing), self._none.copy()
         nobody = self._nobody
-        outcome = Outcome(np.zeros(nobody.shape), nobody, nobody)
-        return self._result(outcome, self._playing.copy(), everywhere)
+        return self._result(Outcome(np.zeros(nobody.shape), nobody, nobody), everywhere)
 
     def step(self, actions: list[Any]) -> AgentsStep:
         resets, playing = self._over, self._playing
+        acting = self._asked(playing)
         by_slot = [
-            self._actions(given, group, playing[:, mine])
+            self._actions(given, group, acting[:, mine])
             for given, group, mine in zip(actions, self.groups, self._places, strict=True)
         ]
-        rewards, terminated, truncated = self._advance(by_slot, playing)
+        rewards, terminated, truncated = self._advance(by_slot, acting)
         # Who is silent gets nothing, and ends no second time.
         outcome = Outcome(
             np.where(playing, rewards, 0.0), terminated & playing, truncated & playing
         )
         playing = playing & ~(outcome.terminated | outcome.truncated)
         self._over = ~(np.logical_or.reduce(playing, axis=1) | resets)
-        begins = self._nobody
-        if np.count_nonzero(resets):  # faster than `any`, of as few
+        if np.count_nonzero(resets):
             self._begin(resets)
-            begins = np.zeros_like(playing)
-            begins[resets] = True
-            playing |= begins
+            playing[resets] = True
         self._playing = playing
-        return self._result(outcome, begins, resets)
+        return self._result(outcome, resets)
 
-    def _actions(self, given: Any, group: AgentGroup, playing: np.ndarray) -> np.ndarray:
+    def _actions(self, given: Any, group: AgentGroup, acting: np.ndarray) -> np.ndarray:
         """Return a group's actions as `[N, G]`.
 
         Raises:
@@ -122,24 +137,25 @@ class NativeGame(AgentsVectorEnv):
         """
         actions, space = np.asarray(given), group.action_space
         assert isinstance(space, spaces.Discrete)
-        if actions.shape != (playing.size,) or actions.dtype.kind not in "iu":
+        if actions.shape != (acting.size,) or actions.dtype.kind not in "iu":
             raise ConfigError(
                 f"actions of the agents {list(group.agents)} are {actions.dtype} of shape "
-                f"{actions.shape}; allowed: integers of shape ({playing.size},)"
+                f"{actions.shape}; allowed: integers of shape ({acting.size},)"
             )
-        actions = actions.reshape(playing.shape)
+        actions = actions.reshape(acting.shape)
         is_wrong = (actions < 0) | (actions >= space.n)
         if not np.count_nonzero(is_wrong):
             return actions
-        for slot, place in np.argwhere(is_wrong & playing):
+        for slot, place in np.argwhere(is_wrong & acting):
             raise ConfigError(
                 f"agent {group.agents[place]!r} of slot {slot}: action {actions[slot, place]}; "
                 f"allowed: {space}"
             )
         return actions
 
-    def _result(self, outcome: Outcome, begins: np.ndarray, resets: np.ndarray) -> AgentsStep:
-        columns = (*outcome, self._playing, begins)
+    def _result(self, outcome: Outcome, resets: np.ndarray) -> AgentsStep:
+        asked = self._asked(self._playing)
+        columns = (*outcome, asked, self._first_asked(asked, resets))
         rows = [
             GroupRows(obs, *[column[:, mine].reshape(-1) for column in columns])
             for obs, mine in zip(self._observe(), self._places, strict=True)
