@@ -14,6 +14,7 @@ from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.errors import ConfigError
 from trainables.core.policy.fixed_policy import PlayEnded
 from trainables.core.policy.policy import Policy
+from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.evaluation.agents_watch import AgentsWatch
 from trainables.runtime.evaluation.matches.games import DRAWN, LOST, WON, Game, Matches
 from trainables.runtime.evaluation.matches.legal_actions import shown_numbers
@@ -83,7 +84,7 @@ class FirstMoverWins(MultiAgentEnv):
 def config() -> PPOConfig:
     made = PPOConfig(model={"fcnet_hiddens": [4]}, seed=0)
     made.environment("matrix_game", env_config=ONE_ROUND).multi_agent(policies=["main"])
-    return made.env_runners(num_envs_per_env_runner=250)
+    return made.env_runners(num_envs_per_env_runner=20)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,7 @@ def policy(config: PPOConfig) -> Iterator[Policy]:
 
 
 def test_a_thousand_games_change_seats_and_add_up(config: PPOConfig, policy: Policy) -> None:
-    matches = play_matches(config, policy, "random", num_episodes=1000, explore=True)
+    matches = play_matches(config, policy, "random", num_episodes=1000, num_envs=250, explore=True)
     both, first, second = (matches.tally(s) for s in (None, "player_0", "player_1"))
     assert first.games == second.games == 500 and both.games == 1000
     assert [g.seat for g in matches.games[:3]] == ["player_0", "player_1", "player_0"]
@@ -136,6 +137,21 @@ def test_a_policy_a_class_a_function_and_a_name_are_opponents(
     assert all(own == tallies[0] for own in tallies)
     itself = play_matches(config, policy, policy, num_episodes=6)
     assert itself.tally().draws == 6  # the same policy does the same, greedily
+
+
+@pytest.mark.parametrize(("num_envs", "parts"), [(None, 1), (5, 4), (20, 1)])
+def test_slots_are_those_of_the_config_or_asked_for(
+    config: PPOConfig, policy: Policy, num_envs: int | None, parts: int
+) -> None:
+    sizes: list[int] = []
+
+    class Notes(AgentsWatch):
+        def enter(self, env: AgentsVectorEnv) -> None:
+            sizes.append(env.num_envs)
+
+    notes = [Notes()]
+    play_matches(config, policy, "random", num_episodes=20, num_envs=num_envs, watches=notes)
+    assert sizes == [num_envs or 20] * parts
 
 
 def test_one_seat_alone(config: PPOConfig, policy: Policy) -> None:

@@ -46,6 +46,7 @@ def play_matches(
     num_episodes: int = 10,
     seed: int = 0,
     explore: bool = False,
+    num_envs: int | None = None,
     seats: Sequence[Any] | None = None,
     policy_id: str = "policy",
     name: str | None = None,
@@ -58,8 +59,8 @@ def play_matches(
     Neither the policy nor its filter statistics change. The opponent acts for all other agents.
 
     Args:
-        config: Says the environment, how many slots are stepped together, and what its agents are
-            shown (`action_mask_key`, `centralized_critic`). Its own policies do not matter.
+        config: Says the environment, and what its agents are shown (`action_mask_key`,
+            `centralized_critic`). Its own policies do not matter.
         policy: Who is judged.
         opponent: Another policy; "random"; a class with `compute_actions`, see `FixedPolicy`; a
             function `(observations, rng, masks) -> actions`, which are what they are there; or
@@ -67,6 +68,7 @@ def play_matches(
         num_episodes: Games. Of `len(seats)` seats, game n has seat `n % len(seats)`.
         seed: The seed of environments, exploration, and what an opponent draws.
         explore: Whether policies with networks sample actions, or take the most likely.
+        num_envs: Slots that are stepped together; None: as the config says.
         seats: Agents that the policy acts for in turn; None: all whose spaces it fits.
         policy_id: What watches call the policy.
         name: What errors call the opponent; None: as it is given.
@@ -97,9 +99,9 @@ def play_matches(
     config = config.copy(copy_frozen=False)
     # Policies by id make any environment one of several agents.
     config.update_from_dict({**dict.fromkeys(_OF_POLICIES), "policies": [policy_id]})
-    groups = groups_of(config)
-    taken = checked_seats(groups, policy, seats)
-    groups = against(groups, taken)
+    every = groups_of(config)
+    taken = checked_seats(every, policy, seats)
+    groups = against(every, taken)
     ids = _ids(len(groups), policy_id)
     policies, legal = {policy_id: policy}, list[AgentsWatch]()
     if isinstance(opponent, Policy):
@@ -119,6 +121,7 @@ def play_matches(
             "policies": {policy_id: PolicySpec(), **specs},
             "policy_mapping_fn": _mapping(taken, policy_id, by_agent),
             "explore": explore,
+            "num_envs_per_env_runner": num_envs or config.num_envs_per_env_runner,
         }
     )
     log = GameLog(taken)
