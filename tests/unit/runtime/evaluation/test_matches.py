@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import gymnasium as gym
@@ -14,10 +15,15 @@ from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.errors import ConfigError
 from trainables.core.policy.fixed_policy import PlayEnded
 from trainables.core.policy.policy import Policy
-from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
+from trainables.runtime.envs.multi_agent.vector_env import (
+    AgentGroup,
+    AgentsStep,
+    AgentsVectorEnv,
+    GroupRows,
+)
 from trainables.runtime.evaluation.agents_watch import AgentsWatch
 from trainables.runtime.evaluation.matches.games import DRAWN, LOST, WON, Game, Matches
-from trainables.runtime.evaluation.matches.legal_actions import shown_numbers
+from trainables.runtime.evaluation.matches.legal_actions import LegalActions, shown_numbers
 from trainables.runtime.evaluation.matches.play_matches import play_matches
 from trainables.runtime.evaluation.watch import Outcome
 
@@ -62,11 +68,13 @@ class FirstMoverWins(MultiAgentEnv):
         )
         self.observation_spaces = dict.fromkeys(self.possible_agents, obs)
         self.action_spaces = dict.fromkeys(self.possible_agents, gym.spaces.Discrete(3))
+        self.is_varied = bool((env_config or {}).get("varied"))
         super().__init__()
 
     def _seen(self, turn: int) -> Any:
         mask = np.array([turn == 0, 1, 1], np.int8)
-        return {"seen": np.eye(2, dtype=np.float32)[turn], "action_mask": mask}
+        seen = self.np_random.random(2) if self.is_varied else np.eye(2)[turn]
+        return {"seen": seen.astype(np.float32), "action_mask": mask}
 
     def reset(self, *, seed: Any = None, options: Any = None) -> Any:
         super().reset(seed=seed)
@@ -127,6 +135,18 @@ def test_games_that_took_one_course_are_told_apart(config: PPOConfig, policy: Po
     longer.environment("matrix_game", env_config={**ONE_ROUND, "rounds": 30})
     random = play_matches(longer, policy, "random", num_episodes=40)
     assert random.tally().num_courses == 40
+
+
+def test_games_that_begin_in_other_ways_take_other_courses() -> None:
+    config = PPOConfig(model={"fcnet_hiddens": [4]}, seed=0, num_envs_per_env_runner=5)
+    config.environment(FirstMoverWins, env_config={"varied": True})
+    with PPO(config=config.multi_agent(policies=["main"])) as algo:
+        matches = play_matches(algo.config, algo.get_policy("main"), _last, num_episodes=30)
+    assert matches.tally().num_courses == 30  # in which 3 actions can follow each other 9 times
+
+
+def _last(observations: Any, rng: Any, masks: Any) -> Any:
+    return np.full(len(masks), 2)
 
 
 def test_a_policy_a_class_a_function_and_a_name_are_opponents(
@@ -269,6 +289,25 @@ def test_an_illegal_action_is_named_with_what_is_allowed() -> None:
         # And the advantage of the first player shows.
         both = play_matches(algo.config, own, "random", num_episodes=6)
         assert both.tally("first").wins == both.tally("second").losses == 3
+
+
+def test_actions_of_episodes_that_do_not_count_are_not_looked_at() -> None:
+    """A slot that is done goes on until the others are, and the policy's own are masked."""
+    watch = LegalActions(["theirs"], "it", "action_mask")
+    mask = np.array([[0, 1], [1, 1]])
+    space = gym.spaces.Discrete(2)
+    watch.begin([AgentGroup(("one", "two"), gym.spaces.Dict(), space)], [0])
+    none = np.zeros(2, bool)
+    rows = GroupRows({"action_mask": mask}, np.zeros(2), none, none, ~none, none)
+    shown = AgentsStep([rows], none[:1], none[:1], none[:1], [{}])
+    for policy_id, runs, is_refused in (
+        ("theirs", True, True),
+        ("theirs", False, False),
+        ("own", True, False),
+    ):
+        episode = AgentsEpisode(4, 0, policy_of={"one": policy_id, "two": "theirs"})
+        with pytest.raises(ConfigError, match="'one'") if is_refused else nullcontext():
+            watch.act(shown, [np.zeros(2, np.int64)], [episode], np.array([runs]))
 
 
 def test_an_opponent_is_told_whom_it_acts_for() -> None:
