@@ -17,6 +17,7 @@ from trainables.core.config.policy_specs import RANDOM
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
+from trainables.core.suggestions import suggestion
 from trainables.runtime.evaluation.agents import SEVERAL_AGENTS
 from trainables.runtime.evaluation.matches.opponents import Opponent
 
@@ -120,13 +121,14 @@ def found_opponent(
     if who in policies:
         return Policy.load(policies[who], trust=trust)
     path = Path(who).expanduser()
-    if not path.exists():
+    if not path.exists() and len(path.parts) == 1:  # else it is said where there is no folder
         if ":" in who:
             return who
         beside = f", or a policy beside it: {', '.join(policies)}" if len(policies) > 1 else ""
         raise ExperimentError(
             f"--opponent {who}: allowed: {HUMAN}, {RANDOM}, module:name of a class or function, "
             f"the folder of a policy, checkpoint, trial or sweep{beside}"
+            f"{suggestion(who, [HUMAN, RANDOM, *policies])}"
         )
     source = find_policy(path)
     folders, told = stored_agents(source)

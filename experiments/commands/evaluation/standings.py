@@ -44,6 +44,8 @@ def standing_lines(versus: Versus) -> list[str]:
             f"All games{where} took the same course: neither player nor the environment left "
             "anything to chance, and intervals say nothing. --explore samples actions."
         )
+    if tally.draws == tally.games and any(tally.returns):
+        lines.append("All agents returned the same in each game, as those do that share rewards.")
     counts = {own.games for _, own in played}
     if len(counts) > 1:
         lines.append(

@@ -213,6 +213,18 @@ def test_games_without_chance_are_called_so(league: Path) -> None:
     assert "Seats had" not in lines(episodes=4)
 
 
+def test_agents_that_share_rewards_are_no_opponents(league: Path) -> None:
+    def lines(payoffs: Any) -> str:
+        changes = {"payoffs": payoffs}
+        played = play(league, episodes=4, opponent=f"{__name__}:Rock", env_config=changes)
+        assert played.versus is not None and played.versus.matches.tally().draws == 4
+        return " ".join(standing_lines(played.versus))
+
+    ones, zeros = np.ones((2, 3, 3)).tolist(), np.zeros((2, 3, 3)).tolist()
+    assert "All agents returned the same" in lines(ones)
+    assert "All agents returned the same" not in lines(zeros)
+
+
 @pytest.mark.parametrize(("wins", "games"), [(0, 5), (3, 10), (10, 10), (700, 1000)])
 def test_a_rate_has_the_interval_of_wilson(wins: int, games: int) -> None:
     z, rate = norm.ppf(0.975), wins / games
@@ -228,6 +240,8 @@ def test_a_rate_has_the_interval_of_wilson(wins: int, games: int) -> None:
     ("given", "words"),
     [
         ({"opponent": "main_v7"}, r"--opponent main_v7: allowed: human, random.*main, main_v0"),
+        ({"opponent": "humn"}, r"--opponent humn: .*did you mean.*human"),
+        ({"opponent": "runs/none"}, r"runs/none: no such folder"),
         ({"policy_id": "x"}, r"--policy x: .* holds no such policy; there are hunter, .*main"),
         ({"seats": ["player_3"]}, r"seat 'player_3': no such agent; allowed: player_0, player_1"),
         ({"policy_mapping": "*=main"}, r"--policy-mapping: with --opponent, --seat says"),
