@@ -12,7 +12,7 @@ import typer
 from analysis.numbers import finite_or_none
 from experiments.commands import shell
 from experiments.commands.evaluation.evaluate import evaluate_folder
-from experiments.commands.evaluation.evaluated import Evaluation
+from experiments.commands.evaluation.evaluated import HUMAN, Evaluation, LeftEarly
 from experiments.errors import ExperimentError
 from experiments.output_files import check_writable
 from experiments.spec.paths import shown_path
@@ -94,6 +94,25 @@ def evaluate(
         str | None,
         typer.Option(help="Who acts, of several policies: agent=policy,*=policy or module:name."),
     ] = None,
+    opponent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHO",
+            help="Who plays against it: human, random, module:name, the folder of another policy, "
+            "or a policy of the same folder by its id.",
+        ),
+    ] = None,
+    seat: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="AGENT",
+            help="Whose part the policy plays against the opponent; by default each in turn.",
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Which policy plays against the opponent, of several."),
+    ] = None,
 ) -> None:
     """Play episodes with a trained policy: its return with an interval, videos, traces."""
     check_output(
@@ -106,35 +125,55 @@ def evaluate(
         video=video,
         video_episodes=video_episodes,
     )
+    if opponent is None:
+        for option, value in (("--seat", seat), ("--policy", policy)):
+            if value is not None:
+                raise ExperimentError(f"{option}: there is no opponent; name it with --opponent")
     changes = None
     if env_config is not None:
         from experiments.sweep.single import mapping  # which imports Ray
 
         changes = mapping(env_config, "--env-config")
-    evaluation = evaluate_folder(
-        checkpoint,
-        episodes=episodes,
-        seed=seed,
-        env=env,
-        env_config=changes,
-        explore=explore,
-        num_envs=num_envs,
-        max_steps=max_steps,
-        algo=algo,
-        trust=trust or (),
-        policy_mapping=policy_mapping,
-        videos=video_paths(video, min(video_episodes or 1, episodes)),
-        trace=trace,
-        trace_images=trace_images,
-        open_loop=open_loop,
-        progress=shell.errors(),
-    )
+    try:
+        evaluation = evaluate_folder(
+            checkpoint,
+            episodes=episodes,
+            seed=seed,
+            env=env,
+            env_config=changes,
+            explore=explore,
+            num_envs=num_envs,
+            max_steps=max_steps,
+            algo=algo,
+            trust=trust or (),
+            policy_mapping=policy_mapping,
+            opponent=opponent,
+            seats=seat or (),
+            policy_id=policy,
+            terminal=_terminal() if opponent == HUMAN else None,
+            videos=video_paths(video, min(video_episodes or 1, episodes)),
+            trace=trace,
+            trace_images=trace_images,
+            open_loop=open_loop,
+            progress=shell.errors(),
+        )
+    except LeftEarly as error:
+        say(shell.errors(), str(error))
+        return
     show_evaluation(evaluation, shell.output(), as_, table)
     if output is not None:
         write_episodes(evaluation, output)
     show_files(evaluation, shell.errors(), output, trace, open_loop)
     if evaluation.interrupted:
         raise typer.Exit(interrupted_status())
+
+
+def _terminal() -> Console:
+    """Return the console that a human plays at: beside what is asked for, and undisturbed."""
+    from experiments.activity import nothing_to_tell
+
+    nothing_to_tell()
+    return shell.errors()
 
 
 def check_output(
@@ -233,6 +272,7 @@ def rows_of(evaluation: Evaluation) -> list[dict[str, Any]]:
             "slot": record.slot,
             "num_slots": record.num_slots,
             "video": _video(evaluation, record),
+            **_game(evaluation, record),
         }
         for record in evaluation.episodes
     ]
@@ -247,8 +287,21 @@ def show_evaluation(
         document = {**about(evaluation), "episodes": rows}
         console.file.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
         return
-    for line in [*_statistics(evaluation), *_agent_lines(evaluation), *evaluation.notes]:
+    versus = evaluation.versus
+    if versus is None:
+        lines = [*_statistics(evaluation), *_agent_lines(evaluation), *evaluation.notes]
+    else:
+        from experiments.commands.evaluation.standings import standing_lines, standing_table
+
+        lines = [
+            f"{evaluation.environment}: {line}" if not n else line
+            for n, line in enumerate(standing_lines(versus))
+        ]
+        lines += evaluation.notes
+    for line in lines:
         say(console, line)
+    if versus is not None:
+        console.print(standing_table(versus))
     if table != "none":
         _show_table(evaluation, console, whole=table == "all")
 
@@ -291,6 +344,7 @@ def about(evaluation: Evaluation) -> dict[str, Any]:
         "notes": evaluation.notes,
         "statistics": evaluation.summary.as_json(),
         **_several(evaluation),
+        **_versus(evaluation),
         "wall_s": evaluation.wall_s,
     }
 
@@ -331,6 +385,22 @@ def _several(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
+def _versus(evaluation: Evaluation) -> dict[str, Any]:
+    if evaluation.versus is None:
+        return {}
+    from experiments.commands.evaluation.standings import standings_json
+
+    return {"against": standings_json(evaluation.versus)}
+
+
+def _game(evaluation: Evaluation, record: EpisodeRecord) -> dict[str, Any]:
+    """Return the seat and the result of a game against an opponent; nothing of other episodes."""
+    if evaluation.versus is None:
+        return {}
+    game = evaluation.versus.games[record.episode]
+    return {"seat": str(game.seat), "result": game.result}
+
+
 def _agent_lines(evaluation: Evaluation) -> list[str]:
     return [
         f"{kind} {name}: return {fmean(returns):.2f}, from {min(returns):.2f} to {max(returns):.2f}"
@@ -360,6 +430,9 @@ def _show_table(evaluation: Evaluation, console: Console, *, whole: bool) -> Non
     table.add_column("ended", no_wrap=True)
     table.add_column("seed", justify="right", no_wrap=True)
     table.add_column("slot", justify="right", no_wrap=True)
+    if evaluation.versus is not None:
+        table.add_column("seat", no_wrap=True)
+        table.add_column("result", no_wrap=True)
     if has_videos:
         table.add_column("video", overflow="fold")
     if marks:
@@ -380,6 +453,7 @@ def _show_table(evaluation: Evaluation, console: Console, *, whole: bool) -> Non
             str(record.seed),
             f"{record.slot} of {record.num_slots}" if record.shares_seed else "",
         ]
+        cells += map(escape, _game(evaluation, record).values())
         if has_videos:
             cells.append(escape(_video(evaluation, record) or ""))
         if marks:

@@ -221,6 +221,7 @@ def _config(
     from trainables.core.trust import doubts_of, refuse, resolved
 
     told = dict(stored)
+    told.pop("league", None)  # its line-ups say who plays whom
     if mapping is not None:
         told.pop(_MAPPING, None)
     elif isinstance(told.get(_MAPPING), UntrustedName) and not is_findable(told[_MAPPING]):

@@ -38,6 +38,10 @@ def evaluate_folder(
     algo: str | None = None,
     trust: Collection[str] = (),
     policy_mapping: str | None = None,
+    opponent: str | None = None,
+    seats: Sequence[str] = (),
+    policy_id: str | None = None,
+    terminal: Console | None = None,
     videos: Sequence[Path] = (),
     trace: Path | None = None,
     trace_images: bool = False,
@@ -66,6 +70,13 @@ def evaluate_folder(
             environment; and `torch.export`, for a `model.pt2`.
         policy_mapping: Which policy acts for an agent, of several: `agent=policy,…,*=policy`, or
             `module:name` of a function; None: as trained.
+        opponent: Who plays against it, in an environment of several agents: `human`, `random`,
+            `module:name` of a class with `compute_actions` or of a function, the folder of another
+            policy, or the id of one in the same folder; None: all agents as trained.
+        seats: The agents that the policy acts for in turn, against an opponent; by default all
+            that it was trained for.
+        policy_id: Which policy plays against an opponent, of several.
+        terminal: Where a human plays.
         videos: Files for the first episodes, one each; with several agents there are none.
         trace: A parquet file for every step.
         trace_images: Whether observations of more than `MAX_ELEMENTS` numbers go there, too.
@@ -76,6 +87,7 @@ def evaluate_folder(
         The episodes, and what was done. Ctrl-C ends it early: the episodes that ended are kept.
 
     Raises:
+        LeftEarly: A human left before a game had ended.
         ExperimentError: The folder is missing, another algorithm trained the policy, or no
             environment is known.
         ResultsError: The folder holds no policy.
@@ -96,6 +108,31 @@ def evaluate_folder(
     if plays_agents(source):
         if open_loop is not None:
             raise ExperimentError("--open-loop: no policy of several agents has a world model")
+        if opponent is not None:
+            if policy_mapping is not None:
+                raise ExperimentError("--policy-mapping: with --opponent, --seat says who acts")
+            if videos:
+                raise ExperimentError("--video: episodes of several agents are not filmed")
+            from experiments.commands.evaluation.against import evaluate_against
+
+            return evaluate_against(
+                source,
+                opponent,
+                seats=seats,
+                policy_id=policy_id,
+                episodes=episodes,
+                seed=seed,
+                env=env,
+                env_config=env_config,
+                explore=explore,
+                num_envs=num_envs,
+                max_steps=max_steps,
+                algo=algo,
+                trust=trust,
+                trace=trace,
+                progress=progress,
+                terminal=terminal,
+            )
         from experiments.commands.evaluation.agents import evaluate_agents_of
 
         return evaluate_agents_of(
@@ -116,6 +153,8 @@ def evaluate_folder(
         )
     if policy_mapping is not None:
         raise ExperimentError(f"--policy-mapping: {source.folder} is a policy of one agent")
+    if opponent is not None:
+        raise ExperimentError(f"--opponent: {source.folder} is a policy of one agent, or of a team")
     played = played_policy(source, env, env_config, trust)
     policy, environment = played.policy, played.environment
     env_config, as_trained = played.env_config, played.as_trained

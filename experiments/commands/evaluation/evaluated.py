@@ -7,10 +7,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.evaluation.policy_sources import PolicySource
+from experiments.errors import ExperimentError
 from trainables.runtime.evaluation.watch import Outcome, Watch
 
 if TYPE_CHECKING:
@@ -19,7 +21,36 @@ if TYPE_CHECKING:
 
     from experiments.commands.evaluation.summary import Summary
     from trainables.core.policy.actable import Actable
+    from trainables.runtime.evaluation.matches.games import Game, Matches
     from trainables.runtime.evaluation.watch import EpisodeRecord
+
+
+HUMAN = "human"
+"""What `--opponent` calls who types at the terminal."""
+
+
+class LeftEarly(ExperimentError):
+    """A human has left before a game had ended."""
+
+
+@dataclass(frozen=True)
+class Versus:
+    """A policy and its opponent.
+
+    Attributes:
+        policy_id: The policy that is judged.
+        opponent: The opponent as it was named: human, random, code, a folder or a policy.
+        matches: Their games.
+    """
+
+    policy_id: str
+    opponent: str
+    matches: Matches
+
+    @cached_property
+    def games(self) -> dict[int, Game]:
+        """The games by the number of their episode."""
+        return {game.episode: game for game in self.matches.games}
 
 
 @dataclass(frozen=True)
@@ -41,6 +72,8 @@ class Evaluation:
         notes: What is to be known about the numbers.
         modules: Of several agents the returns of the agents that each policy acted for, by its id.
         agents: Their returns by agent.
+        versus: Against whom one policy played; None: against nobody in particular. The episodes'
+            returns are then those of that policy's agent.
     """
 
     source: PolicySource
@@ -57,6 +90,7 @@ class Evaluation:
     notes: list[str] = field(default_factory=list)
     modules: dict[str, list[float]] = field(default_factory=dict)
     agents: dict[str, list[float]] = field(default_factory=dict)
+    versus: Versus | None = None
 
     @property
     def interrupted(self) -> bool:

@@ -135,6 +135,20 @@ def mean_interval(values: Any, confidence: float = CONFIDENCE) -> tuple[float, f
     return float(values.mean()) - half, float(values.mean()) + half
 
 
+def rate_interval(
+    successes: int, trials: int, confidence: float = CONFIDENCE
+) -> tuple[float, float]:
+    """Return Wilson's score interval of a rate of independent trials, of which there is one.
+
+    It holds near its confidence also where all or none succeed, and for few trials (Brown, Cai and
+    DasGupta, 2001).
+    """
+    from scipy.stats import binomtest
+
+    interval = binomtest(successes, trials).proportion_ci(confidence, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
 def _no_spread(values: Any) -> tuple[float, float]:
     end = float(values[0]) if len(values) > 1 else math.nan
     return end, end

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -22,6 +22,10 @@ from trainables.core.errors import ConfigError
 _CLASSES = "a class with compute_actions, such as a subclass of FixedPolicy"
 
 
+class PlayEnded(Exception):
+    """Raised by `compute_actions` to end an evaluation with the episodes that have ended."""
+
+
 class FixedPolicy(ABC):
     """A policy written by hand. Derive from it and write `compute_actions`.
 
@@ -32,11 +36,16 @@ class FixedPolicy(ABC):
         action_space: What an agent does.
         config: What `PolicySpec.config` gives it.
 
+    Attributes:
+        asked: The agents that `compute_actions` is called for, `[B]`.
+
     Example:
         >>> class AlwaysUp(FixedPolicy):
         ...     def compute_actions(self, observations, rng, masks=None):
         ...         return np.zeros(len(observations), np.int64)
     """
+
+    asked: Sequence[Hashable] = ()
 
     def __init__(
         self,
@@ -179,12 +188,15 @@ def actions_of(
 
     Raises:
         ConfigError: if it raises, or gives what are no actions of the space.
+        PlayEnded: if it raises that.
     """
     if type(policy) is RandomPolicy:
         return policy.compute_actions(observations, rng, masks)
     where = f"policies: {policy_id!r}: compute_actions of {callable_name(type(policy))}"
     try:
         given = policy.compute_actions(observations, rng, masks)
+    except PlayEnded:
+        raise
     except Exception as error:
         raise ConfigError(
             f"{where} raised {type(error).__name__}: {error}, called with "

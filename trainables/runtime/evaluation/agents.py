@@ -44,6 +44,7 @@ def told_agents(config: AlgorithmConfig) -> dict[str, Any]:
         "policy_mapping_fn": config.policy_mapping_fn,
         "action_mask_key": config.action_mask_key,
         "centralized_critic": config.centralized_critic,
+        "league": config.league,
     }
 
 

@@ -8,12 +8,19 @@ from typing import Any
 import numpy as np
 
 from trainables.core.data.agents_episode import AgentsEpisode
-from trainables.runtime.envs.multi_agent.vector_env import AgentGroup, AgentsStep
+from trainables.runtime.envs.multi_agent.vector_env import (
+    AgentGroup,
+    AgentsStep,
+    AgentsVectorEnv,
+)
 from trainables.runtime.evaluation.watch import Outcome
 
 
 class AgentsWatch:
     """Looks on; every method may stay as it is."""
+
+    def enter(self, env: AgentsVectorEnv) -> None:
+        """Take note of the slots that are stepped, before they are reset."""
 
     def begin(self, groups: Sequence[AgentGroup], seeds: Sequence[int]) -> None:
         """Take note of the episodes that the slots begin.

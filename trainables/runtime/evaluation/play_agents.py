@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.policy.fixed_policy import PlayEnded
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
@@ -61,10 +62,12 @@ def play_agents(
         if_endless: What is to be done about an episode that never ends, for the message.
 
     Returns:
-        The episodes in order of the slots; None if it was stopped.
+        The episodes in order of the slots; None if it was stopped, or a policy ended it.
     """
     env_seed, action_seed = seed.spawn(2)
     seeds = [draw_seed(child) for child in env_seed.spawn(env.num_envs)]
+    for watch in watches:
+        watch.enter(env)
     shown = env.reset(seeds)
     for watch in watches:
         watch.begin(env.groups, seeds)
@@ -103,7 +106,10 @@ def play_agents(
             lanes.begin(_STEPS_AT_ONCE)
             left = _STEPS_AT_ONCE
         left -= 1
-        actions = lanes.act()
+        try:
+            actions = lanes.act()
+        except PlayEnded:
+            return None
         if hooks is not None:
             hooks.act(actions)
         for watch in watches:

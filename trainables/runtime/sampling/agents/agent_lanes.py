@@ -132,7 +132,7 @@ class AgentLanes:
         its = env.groups[group]
         num_rows = env.num_envs * len(its.agents)
         return FixedLanes(
-            policy, policy_id, its.action_space, group, num_rows, config.action_mask_key
+            policy, policy_id, its.action_space, its.agents, group, num_rows, config.action_mask_key
         )
 
     # ------------------------------------------------------------------ steps

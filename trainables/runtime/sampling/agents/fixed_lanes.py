@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from trainables.core.data.state_shapes import like
-from trainables.core.policy.fixed_policy import FixedPolicy, actions_of
+from trainables.core.policy.fixed_policy import FixedPolicy, RandomPolicy, actions_of
 from trainables.runtime.envs.multi_agent.vector_env import AgentsStep, GroupRows
 from trainables.runtime.sampling.agents.group_arrays import leaves, write_rows
 from trainables.runtime.sampling.module_slots import of_slots
@@ -23,7 +24,8 @@ class FixedLanes:
         policy: Acts.
         policy_id: Its id, for errors.
         action_space: What its agents do.
-        group: The number of the group of agents.
+        agents: The agents of the group, `[G]`.
+        group: The number of the group.
         num_rows: Rows of the group, R.
         mask_key: The key of a Dict observation that says which actions are allowed.
     """
@@ -33,12 +35,16 @@ class FixedLanes:
         policy: FixedPolicy,
         policy_id: str,
         action_space: gym.Space,
+        agents: Sequence[Hashable],
         group: int,
         num_rows: int,
         mask_key: str,
     ):
         self.policy, self.group, self._mask_key = policy, group, mask_key
         self._policy_id, self._action_space = policy_id, action_space
+        self._agents = agents
+        # A class of one's own need not extend ours, and ours has no use for it.
+        self._is_told = isinstance(policy, FixedPolicy) and type(policy) is not RandomPolicy
         self._is_mine = np.zeros(num_rows, bool)
         self._shown: GroupRows | None = None
 
@@ -81,6 +87,9 @@ class FixedLanes:
         if len(rows):
             obs = of_slots(shown.obs, rows)
             masks = obs.get(self._mask_key) if isinstance(obs, dict) else None
+            if self._is_told:
+                agents = self._agents
+                self.policy.asked = [agents[place] for place in (rows % len(agents)).tolist()]
             actions = actions_of(
                 self.policy,
                 self._policy_id,

@@ -1,0 +1,1 @@
+"""A human at the terminal as an opponent."""

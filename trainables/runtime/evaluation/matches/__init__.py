@@ -1,0 +1,1 @@
+"""Games of one policy against an opponent."""
