@@ -98,8 +98,8 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="WHO",
-            help="Who plays against it: human, random, module:name, the folder of another policy, "
-            "or a policy of the same folder by its id.",
+            help="Who plays against it: human, random, look_ahead, module:name, the "
+            "folder of another policy, or a policy of the same folder by its id.",
         ),
     ] = None,
     seat: Annotated[

@@ -13,7 +13,7 @@ from experiments.spec.paths import shown_path
 from trainables.core.checkpoint import load_part
 from trainables.core.config.agent_mapping import PolicyMapping
 from trainables.core.config.league import MAIN, LeagueConfig
-from trainables.core.config.policy_specs import RANDOM
+from trainables.core.config.policy_specs import BUILT_IN
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
@@ -109,15 +109,15 @@ def found_opponent(
         trust: Code that an opponent's networks may name.
 
     Returns:
-        A policy; "random" or `module:name`; None: a human.
+        A policy; "random", "look_ahead" or `module:name`; None: a human.
 
     Raises:
         ExperimentError: It is nothing of this, or a folder without such a policy.
         ResultsError: It is a folder without a policy.
         ConfigError: It is damaged, or names code that is not trusted.
     """
-    if who in (HUMAN, RANDOM):
-        return None if who == HUMAN else RANDOM
+    if who == HUMAN or who in BUILT_IN:
+        return None if who == HUMAN else who
     if who in policies:
         return Policy.load(policies[who], trust=trust)
     path = Path(who).expanduser()
@@ -126,9 +126,9 @@ def found_opponent(
             return who
         beside = f", or a policy beside it: {', '.join(policies)}" if len(policies) > 1 else ""
         raise ExperimentError(
-            f"--opponent {who}: allowed: {HUMAN}, {RANDOM}, module:name of a class or function, "
-            f"the folder of a policy, checkpoint, trial or sweep{beside}"
-            f"{suggestion(who, [HUMAN, RANDOM, *policies])}"
+            f"--opponent {who}: allowed: {HUMAN}, {', '.join(BUILT_IN)}, module:name of a "
+            f"class or function, the folder of a policy, checkpoint, trial or sweep{beside}"
+            f"{suggestion(who, [HUMAN, *BUILT_IN, *policies])}"
         )
     source = find_policy(path)
     folders, told = stored_agents(source)

@@ -71,8 +71,9 @@ def evaluate_folder(
         policy_mapping: Which policy acts for an agent, of several: `agent=policy,…,*=policy`, or
             `module:name` of a function; None: as trained.
         opponent: Who plays against it, in an environment of several agents: `human`, `random`,
-            `module:name` of a class with `compute_actions` or of a function, the folder of another
-            policy, or the id of one in the same folder; None: all agents as trained.
+            `look_ahead`, `module:name` of a class with `compute_actions` or of a function, the
+            folder of another policy, or the id of one in the same folder; None: all agents as
+            trained.
         seats: The agents that the policy acts for in turn, against an opponent; by default all
             that it was trained for.
         policy_id: Which policy plays against an opponent, of several.

@@ -348,3 +348,18 @@ def test_a_tally_of_known_games() -> None:
 def test_numbers_are_shown_in_runs() -> None:
     assert shown_numbers([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
     assert shown_numbers(range(0, 200, 2)).endswith("78, …")
+
+
+def test_a_built_in_opponent_is_named() -> None:
+    config = (
+        PPOConfig()
+        .environment("tic_tac_toe")
+        .multi_agent(policies=["one"], policy_mapping_fn={"*": "one"})
+    )
+    with config.training(train_batch_size_per_learner=64, minibatch_size=64).build() as algo:
+        policy = algo.policies["one"]
+        uniform, ahead = (
+            play_matches(config, policy, opponent, num_episodes=200, num_envs=50, seed=1).tally()
+            for opponent in ("random", "look_ahead")
+        )
+    assert ahead.losses > uniform.losses + 20

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainables.core.callables import callable_name, resolve_callable
-from trainables.core.config.policy_specs import RANDOM
+from trainables.core.config.policy_specs import BUILT_IN
 from trainables.core.errors import ConfigError
 from trainables.core.policy.fixed_policy import FixedPolicy
 from trainables.core.policy.policy import Policy
@@ -16,8 +16,8 @@ from trainables.core.policy.policy import Policy
 Opponent = Policy | str | type | Callable[..., Any]
 
 _ALLOWED = (
-    "a Policy, 'random', or a class with compute_actions (see FixedPolicy), a function "
-    "(observations, rng, masks) -> actions of a batch of agents, or 'module:name' of one"
+    "a Policy, 'random', 'look_ahead', or a class with compute_actions (see FixedPolicy), a "
+    "function (observations, rng, masks) -> actions of a batch of agents, or 'module:name' of one"
 )
 
 
@@ -37,8 +37,8 @@ def opponent_class(opponent: Any) -> str | type:
     Raises:
         ConfigError: if it is nothing that can act, naming what is allowed.
     """
-    if opponent == RANDOM:
-        return RANDOM
+    if isinstance(opponent, str) and opponent in BUILT_IN:
+        return opponent
     found = opponent
     if isinstance(opponent, str):
         if ":" not in opponent:

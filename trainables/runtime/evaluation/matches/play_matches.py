@@ -62,9 +62,9 @@ def play_matches(
         config: Says the environment, and what its agents are shown (`action_mask_key`,
             `centralized_critic`). Its own policies do not matter.
         policy: Who is judged.
-        opponent: Another policy; "random"; a class with `compute_actions`, see `FixedPolicy`; a
-            function `(observations, rng, masks) -> actions`, which are what they are there; or
-            `module:name` of a class or function, which is imported.
+        opponent: Another policy; "random" or "look_ahead"; a class with `compute_actions`, see
+            `FixedPolicy`; a function `(observations, rng, masks) -> actions`, which are what they
+            are there; or `module:name` of a class or function, which is imported.
         num_episodes: Games. Of `len(seats)` seats, game n has seat `n % len(seats)`.
         seed: The seed of environments, exploration, and what an opponent draws.
         explore: Whether policies with networks sample actions, or take the most likely.
