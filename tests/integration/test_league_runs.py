@@ -1,0 +1,140 @@
+"""Leagues in other processes: env runners in actors, trials of Tune, and processes that die."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from forked_drivers import Driver
+from league_runs import league_of, seen_of
+
+from experiments.running.runner import resume_sweep, run_sweep
+from experiments.sweep.load import make_spec
+from experiments.sweep.sweep import Sweep
+from trainables import PPO
+from trainables.registry import get_algorithm
+
+TESTS = Path(__file__).parents[1]
+ITERATIONS = 8
+
+
+@pytest.mark.parametrize("kind", ["PPO", "DQN"])
+def test_after_sigkill_a_league_goes_on_as_if_it_had_not_been_killed(
+    kind: str, tmp_path: Path
+) -> None:
+    """From its last checkpoint: the same opponents, games, ratings and weights, to the bit."""
+    killed = subprocess.run(
+        [sys.executable, "-m", "league_runs", kind, str(tmp_path), "5"],
+        cwd=TESTS,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint_2", "checkpoint_4"]
+    with get_algorithm(kind)(config=league_of(kind)) as whole:
+        expected = []
+        for _ in range(ITERATIONS):
+            result = whole.train()
+            expected.append((result["episode_return_mean"], seen_of(whole)))
+    with get_algorithm(kind)(config=league_of(kind)) as again:
+        again.load_checkpoint(str(tmp_path / "checkpoint_4"))
+        assert seen_of(again) == expected[3][1]
+        for return_mean, seen in expected[4:]:
+            assert again.train()["episode_return_mean"] == return_mean
+            assert seen_of(again) == seen
+    assert len({copy[0] for _, seen in expected for copy in seen["copies"]}) > 6
+
+
+@pytest.mark.usefixtures("ray_here")
+@pytest.mark.parametrize("num_env_runners", [1, 2])
+def test_env_runners_in_actors_play_the_league(num_env_runners: int, tmp_path: Path) -> None:
+    config = league_of("PPO", num_env_runners=num_env_runners, num_cpus_per_env_runner=0.5)
+    with PPO(config) as algo:
+        for number in range(5):
+            result = algo.train()
+            assert algo.league is not None
+            if number == 3:
+                algo.save_checkpoint(str(tmp_path))
+        book, whole = algo.league.book, seen_of(algo)
+        played = dict(zip(book.payoffs.players, book.payoffs.games.sum(1), strict=True))
+        frozen = {copy.policy_id for copy in book.copies}
+        assert {"main_v0", "hunter_v0", "rover_v0"} < frozen and result["league/main/elo"]
+        assert min(played[name] for name in ("main", "rover", "main_v0")) > 0
+        theirs = algo.env_runners.foreach_env_runner(
+            lambda runner: (
+                runner.config.policy_mapping_fn,
+                {m: policy.get_weights() for m, policy in runner.policies.items()},
+            )
+        )
+        assert len(theirs) == num_env_runners
+        for line_ups, weights in theirs:
+            assert line_ups == algo.config.policy_mapping_fn
+            assert weights.keys() == algo.policies.keys()
+            for policy_id in frozen:
+                own = algo.policies[policy_id].get_weights()
+                assert all(np.array_equal(own[n], weights[policy_id][n]) for n in own)
+    with PPO(config) as again:
+        again.load_checkpoint(str(tmp_path))
+        again.train()
+        assert seen_of(again) == whole
+
+
+def spec(folder: Path, name: str) -> dict[str, Any]:
+    """Two trials of a league, of two seeds; a checkpoint after each iteration."""
+    return {
+        "name": name,
+        "trainable": "PPO",
+        "config": {key: value for key, value in league_of("PPO").items() if key != "seed"},
+        "search_space": {"seed": {"grid": [3, 4]}},
+        "search": "grid",
+        "objective": {"metric": "league/main/elo", "mode": "max"},
+        "stop": {"training_iteration": 5},
+        "checkpoint": {"frequency": 1, "num_to_keep": 3},
+        "storage": str(folder),
+        "mlflow": {"enabled": False},
+    }
+
+
+def rows(folder: Path) -> dict[int, list[dict[str, Any]]]:
+    """What the trials have reported of the league, by seed."""
+    found = {}
+    for file in folder.glob("*/result.json"):
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        found[lines[0]["config"]["seed"]] = [
+            {
+                name: value
+                for name, value in line.items()
+                if name.startswith(("league/", "module/")) or name == "training_iteration"
+            }
+            for line in lines
+        ]
+    return found
+
+
+@pytest.mark.usefixtures("ray_here")
+def test_a_killed_sweep_of_leagues_goes_on_as_if_it_had_not_been_killed(tmp_path: Path) -> None:
+    """Two trials of one driver, which dies as the third checkpoint is noted: amid one of them."""
+    file = tmp_path / "spec.yaml"
+    file.write_text(yaml.safe_dump(spec(tmp_path, "killed"), sort_keys=False))
+    driver = Driver("3", str(file), cwd=tmp_path, module="killed_sweep")
+    output = driver.communicate(timeout=300)
+    assert driver.returncode == -signal.SIGKILL, output
+    begun = [file.read_text() for file in (tmp_path / "killed").glob("*/result.json")]
+    assert 0 < sum(text.count("\n") for text in begun) < 5
+
+    resumed = resume_sweep(tmp_path / "killed")
+    assert not resumed.failures and resumed.pictures
+    whole = run_sweep(Sweep.of(make_spec(spec(tmp_path, "whole"))))
+    expected = rows(whole.folder)
+    assert [row["training_iteration"] for row in expected[3]] == [1, 2, 3, 4, 5]
+    assert expected[3][-1]["league/main/elo"] != expected[4][-1]["league/main/elo"]
+    assert rows(resumed.folder) == expected
