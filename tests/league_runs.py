@@ -6,13 +6,12 @@ the iteration after the `LAST`.
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from telling_agents import die_in_step
 
 from trainables.algorithm import Algorithm
 from trainables.registry import get_algorithm
@@ -74,22 +73,10 @@ def _main(kind: str, folder: Path, last: int) -> None:
     with get_algorithm(kind)(config=league_of(kind)) as algo:
         while True:
             if algo.iteration == last:
-                _die_in_step(5, algo.env_runners.local_env_runner.env)
+                die_in_step(5, algo.env_runners.local_env_runner.env)
             algo.train()
             if algo.iteration % 2 == 0:
                 algo.save_checkpoint(str(folder / f"checkpoint_{algo.iteration}"))
-
-
-def _die_in_step(count: int, env: Any) -> None:
-    """Have this process killed in the step of this number from now on."""
-    step, made = env.step, iter(range(1, count + 1))
-
-    def dying(actions: Any) -> Any:
-        if next(made) == count:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return step(actions)
-
-    env.step = dying
 
 
 if __name__ == "__main__":

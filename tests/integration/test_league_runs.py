@@ -14,13 +14,16 @@ import pytest
 import yaml
 from forked_drivers import Driver
 from league_runs import league_of, seen_of
+from telling_agents import killed_amid_a_sample
 
 from experiments.running.runner import resume_sweep, run_sweep
 from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 from trainables import PPO
+from trainables.algorithm import Algorithm
 from trainables.registry import get_algorithm
 
+REAL_WORKERS = True  # the tests are of processes
 TESTS = Path(__file__).parents[1]
 ITERATIONS = 8
 
@@ -69,23 +72,64 @@ def test_env_runners_in_actors_play_the_league(num_env_runners: int, tmp_path: P
         frozen = {copy.policy_id for copy in book.copies}
         assert {"main_v0", "hunter_v0", "rover_v0"} < frozen and result["league/main/elo"]
         assert min(played[name] for name in ("main", "rover", "main_v0")) > 0
-        theirs = algo.env_runners.foreach_env_runner(
-            lambda runner: (
-                runner.config.policy_mapping_fn,
-                {m: policy.get_weights() for m, policy in runner.policies.items()},
-            )
-        )
-        assert len(theirs) == num_env_runners
-        for line_ups, weights in theirs:
-            assert line_ups == algo.config.policy_mapping_fn
-            assert weights.keys() == algo.policies.keys()
-            for policy_id in frozen:
-                own = algo.policies[policy_id].get_weights()
-                assert all(np.array_equal(own[n], weights[policy_id][n]) for n in own)
+        assert_all_play_it(algo, num_env_runners)
     with PPO(config) as again:
         again.load_checkpoint(str(tmp_path))
         again.train()
         assert seen_of(again) == whole
+
+
+def assert_all_play_it(algo: Algorithm, num_env_runners: int) -> None:
+    """Every env runner has all policies, with the weights of copies, and knows who plays whom."""
+    assert algo.league is not None
+    theirs = algo.env_runners.foreach_env_runner(
+        lambda runner: (
+            runner.config.policy_mapping_fn,
+            {m: policy.get_weights() for m, policy in runner.policies.items()},
+        )
+    )
+    assert len(theirs) == num_env_runners
+    for line_ups, weights in theirs:
+        assert line_ups == algo.config.policy_mapping_fn
+        assert weights.keys() == algo.policies.keys()
+        for copy in algo.league.book.copies:
+            own, its = algo.policies[copy.policy_id].get_weights(), weights[copy.policy_id]
+            assert all(np.array_equal(own[name], its[name]) for name in own)
+
+
+@pytest.mark.usefixtures("ray_here")
+def test_an_env_runner_that_dies_amid_a_sample_costs_its_games_alone() -> None:
+    """The league counts the games that arrived, and who replaces the dead one plays all of it."""
+    more = {"num_env_runners": 2, "num_cpus_per_env_runner": 0.5}
+    with PPO(league_of("PPO", restart_failed_env_runners=True, **more)) as algo:
+        assert algo.league is not None
+        arrived: list[int] = []
+        counted: list[int] = []
+        sample, add_games = algo.env_runners.sample, algo.league.book.add_games
+
+        def watched_sample(**options: Any) -> Any:
+            rollouts, episodes = sample(**options)
+            assert len(episodes.matches) == len(episodes.returns)
+            arrived.append(len(episodes.matches))
+            return rollouts, episodes
+
+        def watched_games(matches: Any) -> None:
+            counted.append(len(matches))
+            add_games(matches)
+
+        algo.env_runners.sample = watched_sample  # type: ignore[method-assign]
+        algo.league.book.add_games = watched_games  # type: ignore[method-assign]
+        algo.train()
+        algo.env_runners.foreach_env_runner(killed_amid_a_sample, env_runner_ids=[1])
+        algo.train()
+        assert 0 < arrived[1] < arrived[0]
+        for _ in range(3):
+            result = algo.train()
+        assert algo.env_runners.restore() or result["num_env_runner_restarts"] == 1
+        for _ in range(2):
+            algo.train()
+        assert counted == arrived
+        assert_all_play_it(algo, 2)
 
 
 def spec(folder: Path, name: str) -> dict[str, Any]:
