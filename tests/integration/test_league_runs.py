@@ -16,9 +16,7 @@ from forked_drivers import Driver
 from league_runs import league_of, seen_of
 from telling_agents import killed_amid_a_sample
 
-from experiments.running.runner import resume_sweep, run_sweep
-from experiments.sweep.load import make_spec
-from experiments.sweep.sweep import Sweep
+from experiments.running.runner import resume_sweep
 from trainables import PPO
 from trainables.algorithm import Algorithm
 from trainables.registry import get_algorithm
@@ -26,6 +24,7 @@ from trainables.registry import get_algorithm
 REAL_WORKERS = True  # the tests are of processes
 TESTS = Path(__file__).parents[1]
 ITERATIONS = 8
+SEEDS = [3, 4]
 
 
 @pytest.mark.parametrize("kind", ["PPO", "DQN"])
@@ -132,13 +131,13 @@ def test_an_env_runner_that_dies_amid_a_sample_costs_its_games_alone() -> None:
         assert_all_play_it(algo, 2)
 
 
-def spec(folder: Path, name: str) -> dict[str, Any]:
+def spec(folder: Path) -> dict[str, Any]:
     """Two trials of a league, of two seeds; a checkpoint after each iteration."""
     return {
-        "name": name,
+        "name": "killed",
         "trainable": "PPO",
         "config": {key: value for key, value in league_of("PPO").items() if key != "seed"},
-        "search_space": {"seed": {"grid": [3, 4]}},
+        "search_space": {"seed": {"grid": SEEDS}},
         "search": "grid",
         "objective": {"metric": "league/main/elo", "mode": "max"},
         "stop": {"training_iteration": 5},
@@ -153,22 +152,23 @@ def rows(folder: Path) -> dict[int, list[dict[str, Any]]]:
     found = {}
     for file in folder.glob("*/result.json"):
         lines = [json.loads(line) for line in file.read_text().splitlines()]
-        found[lines[0]["config"]["seed"]] = [
-            {
-                name: value
-                for name, value in line.items()
-                if name.startswith(("league/", "module/")) or name == "training_iteration"
-            }
-            for line in lines
-        ]
+        found[lines[0]["config"]["seed"]] = [of_league(line) for line in lines]
     return found
+
+
+def of_league(result: dict[str, Any]) -> dict[str, Any]:
+    """The part of a result that says how its players fared."""
+    return {n: value for n, value in result.items() if n.startswith(("league/", "module/"))}
 
 
 @pytest.mark.usefixtures("ray_here")
 def test_a_killed_sweep_of_leagues_goes_on_as_if_it_had_not_been_killed(tmp_path: Path) -> None:
-    """Two trials of one driver, which dies as the third checkpoint is noted: amid one of them."""
+    """Two trials of one driver, which dies as the third checkpoint is noted, amid one of them.
+
+    What it then reports is what the algorithm does in a process that nothing happens to.
+    """
     file = tmp_path / "spec.yaml"
-    file.write_text(yaml.safe_dump(spec(tmp_path, "killed"), sort_keys=False))
+    file.write_text(yaml.safe_dump(spec(tmp_path), sort_keys=False))
     driver = Driver("3", str(file), cwd=tmp_path, module="killed_sweep")
     output = driver.communicate(timeout=300)
     assert driver.returncode == -signal.SIGKILL, output
@@ -177,8 +177,9 @@ def test_a_killed_sweep_of_leagues_goes_on_as_if_it_had_not_been_killed(tmp_path
 
     resumed = resume_sweep(tmp_path / "killed")
     assert not resumed.failures and resumed.pictures
-    whole = run_sweep(Sweep.of(make_spec(spec(tmp_path, "whole"))))
-    expected = rows(whole.folder)
-    assert [row["training_iteration"] for row in expected[3]] == [1, 2, 3, 4, 5]
+    expected = {}
+    for seed in SEEDS:
+        with PPO(config=league_of("PPO", seed=seed)) as whole:
+            expected[seed] = [of_league(whole.train()) for _ in range(5)]
     assert expected[3][-1]["league/main/elo"] != expected[4][-1]["league/main/elo"]
     assert rows(resumed.folder) == expected
