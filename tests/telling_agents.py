@@ -271,6 +271,23 @@ def killed(worker: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def killed_amid_a_sample(worker: Any) -> None:
+    """A worker's process dies in the third step that it makes from now on."""
+    die_in_step(3, worker.env)
+
+
+def die_in_step(count: int, env: Any) -> None:
+    """This process is killed in the step of this number from now on."""
+    step, made = env.step, iter(range(1, count + 1))
+
+    def dying(actions: Any) -> Any:
+        if next(made) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return step(actions)
+
+    env.step = dying
+
+
 PATTERNS: dict[str, type[TellingAgents]] = {
     "together": TellingAgents,
     "turns": Turns,

@@ -20,6 +20,7 @@ from analysis.importance.importance import (
 )
 from analysis.importance.surrogate import Surrogate, fit_surrogate
 from analysis.names import ENV_STEPS, ITERATION, SECONDS, TRAINED, finite, sign_of
+from analysis.overview.best_pictures import BEST_PICTURES, BestPicture
 from analysis.overview.lineage import Exploit, read_lineage
 from analysis.ranking.agreement import agreement_frame, judged_estimates
 from analysis.ranking.fronts import pareto_front
@@ -33,7 +34,6 @@ from analysis.results.spec_file import read_spec_file
 
 DEFAULT_METRIC = "episode_return_mean"
 _TOP_SETTINGS = 6
-_PNG = b"\x89PNG\r\n\x1a\n"  # how such files begin
 
 
 class ReportData:
@@ -227,21 +227,10 @@ class ReportData:
         return document if isinstance(document, dict) and "configurations" in document else None
 
     @cached_property
-    def open_loop(self) -> bytes | None:
-        """The PNG of what the best policy's world model expects, if the sweep drew one."""
-        return self._picture("open_loop.png")
-
-    @cached_property
-    def visits(self) -> bytes | None:
-        """The PNG of where the best policy has been in training, if the sweep drew one."""
-        return self._picture("visits.png")
-
-    def _picture(self, name: str) -> bytes | None:
-        try:
-            picture = (self.folder / name).read_bytes()
-        except OSError:
-            return None
-        return picture if picture.startswith(_PNG) else None
+    def pictures(self) -> dict[BestPicture, bytes]:
+        """The pictures of the best policy that the sweep drew, as PNG."""
+        found = {picture: picture.read(self.folder) for picture in BEST_PICTURES}
+        return {picture: png for picture, png in found.items() if png is not None}
 
     @cached_property
     def effects(self) -> pd.DataFrame | None:

@@ -35,20 +35,6 @@ Commands = list[tuple[str, str]]
 
 _MAX_CAUSES = 20
 _MAX_ERROR_CHARACTERS = 6_000
-_OPEN_LOOP_ALT = "An episode of the best policy beside what its world model expects of it"
-_OPEN_LOOP = (
-    "An episode of the best policy, and what its world model makes of it. The model sees as many "
-    "observations as the heading says; from then on it dreams, and is given only the actions that "
-    "were taken. `reward` is the mean of its two-hot distribution of rewards, `goes on` the chance "
-    "that the episode does not end there, times the discount. Images: what happened, what was "
-    "expected, how far these are apart. It is one dream of many: in a world with chance it may "
-    "part from what happened and be right."
-)
-_VISITS_ALT = "How often the training of the best policy has been in each cell of the grid"
-_VISITS = (
-    "How often a step of the best policy's training led into each cell, in powers of ten; grey: "
-    "never. Counted among what it has learned from: of replayed experience that is each time."
-)
 
 
 @dataclass
@@ -122,7 +108,7 @@ def sweep_page(data: ReportData, key: str, top: int) -> SweepPage:
             told.update(reasons)
         if block.tables or not (block.panels is None or block.panels.empty):
             parts.append(block)
-    parts += [*_open_loop(data, prefix), *_visits(data, prefix), *_failures(data, prefix)]
+    parts += [*_pictures(data, prefix), *_failures(data, prefix)]
     parts += [_environment(data, prefix), _reproduce(data, prefix)]
     return SweepPage(key, data.name, summary(data), parts)
 
@@ -158,19 +144,11 @@ def _section(section: Section, data: ReportData, prefix: str) -> Block:
     return block
 
 
-def _open_loop(data: ReportData, prefix: str) -> Iterator[Block]:
-    """Return what the best policy's world model expects of an episode, if the sweep drew that."""
-    if data.open_loop is not None:
-        block = Block(f"{prefix}open-loop", "What the world model expects")
-        block.pictures.append(Picture(_embedded(data.open_loop), _OPEN_LOOP_ALT, _OPEN_LOOP))
-        yield block
-
-
-def _visits(data: ReportData, prefix: str) -> Iterator[Block]:
-    """Return where the best policy has been in training, if the sweep drew that."""
-    if data.visits is not None:
-        block = Block(f"{prefix}visits", "Visited states")
-        block.pictures.append(Picture(_embedded(data.visits), _VISITS_ALT, _VISITS))
+def _pictures(data: ReportData, prefix: str) -> Iterator[Block]:
+    """Return a block for each picture that the sweep drew of its best policy."""
+    for picture, png in data.pictures.items():
+        block = Block(f"{prefix}{picture.key}", picture.title)
+        block.pictures.append(Picture(_embedded(png), picture.alt, picture.caption))
         yield block
 
 

@@ -5,9 +5,9 @@ a minute. Training must go on and reach its return. Every rollout is looked at a
 each slot it has to go on where the slot's last one ended, so that no step is lost and none is
 counted twice, and the counters have to be the sums of what was seen. In the end no process may be
 left. `PPO_agents` is PPO with four agents and two policies, to which a third one is added on the
-way::
+way; `PPO_league` a league of two learners, which are copied on the way::
 
-    python -m experiments.benchmarks.fault_drill --algorithms PPO PPO_agents IMPALA APPO
+    python -m experiments.benchmarks.fault_drill --algorithms PPO PPO_agents PPO_league IMPALA APPO
 """
 
 from __future__ import annotations
@@ -23,16 +23,27 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from experiments.benchmarks.agents_drill import AGENTS_SETTINGS, NUM_AGENTS, AgentsLedger, Newcomer
+from experiments.benchmarks.agents_drill import (
+    AGENTS_SETTINGS,
+    LEAGUE_AGENTS,
+    LEAGUE_SETTINGS,
+    NUM_AGENTS,
+    AgentsLedger,
+    LeagueWatch,
+    Newcomer,
+)
 from experiments.benchmarks.drill_ledger import Ledger
 from experiments.benchmarks.gather import HERE, console, keep, table
 from experiments.benchmarks.processes import ENV_RUNNER, descendants, env_runners
 from trainables.registry import get_algorithm
 
 TARGET = 450.0
-AGENTS = "PPO_agents"
-MOST_USES = {"PPO": 1, AGENTS: 1, "IMPALA": 1, "APPO": 2}
+AGENTS, LEAGUE = "PPO_agents", "PPO_league"
+AGENTS_OF = {AGENTS: NUM_AGENTS, LEAGUE: LEAGUE_AGENTS}
+"""How many agents play, where there are several: PPO's policies act for them."""
+MOST_USES = {"PPO": 1, AGENTS: 1, LEAGUE: 1, "IMPALA": 1, "APPO": 2}
 """How often a rollout is learned from at most; APPO's buffer gives each twice."""
+_PLAYED = {AGENTS: AGENTS_SETTINGS, LEAGUE: LEAGUE_SETTINGS}
 ENDING_S = 30.0
 """How long processes may take to end, seconds."""
 
@@ -169,12 +180,16 @@ def drill(
         seed: Of the training, and of who is killed.
         say: Gets a line now and then.
     """
-    of_agents = algorithm == AGENTS
-    target *= NUM_AGENTS if of_agents else 1  # a return is that of all of them
+    of_agents = algorithm in AGENTS_OF
+    target *= AGENTS_OF.get(algorithm, 1)  # a return is that of all of them
     report, ledger = Report(algorithm), AgentsLedger() if of_agents else Ledger()
     kind = get_algorithm("PPO" if of_agents else algorithm)
     algo = kind(config={**settings(algorithm), "seed": seed, **changes})
-    newcomer = Newcomer(algo, seconds / 2) if of_agents else None
+    watch: Newcomer | LeagueWatch | None = None
+    if algorithm == AGENTS:
+        watch = Newcomer(algo, seconds / 2)
+    elif algorithm == LEAGUE:
+        watch = LeagueWatch(algo)
     try:
         ledger.watch(algo)
         start, best, result = time.monotonic(), float("-inf"), {}
@@ -185,8 +200,8 @@ def drill(
                 if best >= target:
                     break
             result = algo.train()
-            if newcomer is not None:
-                newcomer.look(passed)
+            if watch is not None:
+                watch.look(passed)
             best = max(best, result["episode_return_mean"])
             say(f"{algorithm} {passed:6.1f} s  return {result['episode_return_mean']:6.1f}")
         killer.stop()
@@ -195,7 +210,7 @@ def drill(
         report.trained_steps = result["num_env_steps_trained_lifetime"]
         report.num_restarts = result["num_env_runner_restarts"]
         report.problems = ledger.problems + problems_of(report, ledger, target)
-        report.problems += newcomer.problems() if newcomer is not None else []
+        report.problems += watch.problems() if watch is not None else []
     finally:
         algo.stop()
     report.problems += [f"a process is left: {name}" for name in left_over(ENV_RUNNER)]
@@ -205,7 +220,7 @@ def drill(
 def settings(algorithm: str) -> dict[str, Any]:
     """What the drill trains with."""
     return {
-        **(AGENTS_SETTINGS if algorithm == AGENTS else {"env": "CartPole-v1"}),
+        **_PLAYED.get(algorithm, {"env": "CartPole-v1"}),
         "num_env_runners": 4,
         "num_envs_per_env_runner": 8,
         "num_cpus_per_env_runner": 0.5,

@@ -231,7 +231,7 @@ def check_open_loop(path: Path) -> None:
     Raises:
         ExperimentError: It ends otherwise.
     """
-    from experiments.running.open_loop import FILMS, PICTURES
+    from experiments.running.pictures.open_loop import FILMS, PICTURES
 
     if path.suffix not in (*PICTURES, *FILMS):
         raise ExperimentError(

@@ -21,11 +21,9 @@ from experiments.spec.paths import (
     CURVES_FILE,
     EFFECTS_FILE,
     LINEAGE_PICTURE,
-    OPEN_LOOP_FILE,
     PARETO_FILE,
     PARETO_TABLE,
     REPORT_FILE,
-    VISITS_FILE,
 )
 from experiments.spec.trainable import resolve_trainable
 from experiments.trial_info import error_cause
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from ray.tune import ResultGrid
 
+    from analysis.overview.best_pictures import BestPicture
     from analysis.ranking.best import BestCheckpoint
     from analysis.results.records import Sweep as Records
     from experiments.running.final import Final
@@ -60,8 +59,7 @@ class Outcome:
         effects: The picture of the settings' effects, if there is one.
         effects_table: What it shows.
         lineage: The picture of the population's lineage, if there is one.
-        open_loop: The picture of what the best policy's world model expects, if it has one.
-        visits: The picture of where the best policy has been in training, of small grids.
+        pictures: What was drawn of the best policy alone, see `BEST_PICTURES`.
         pareto: The table of the Pareto-optimal trials, if there are several objectives.
         pareto_table: What it holds.
         pareto_picture: Its picture, if there are two.
@@ -84,8 +82,7 @@ class Outcome:
     effects: Path | None = None
     effects_table: pd.DataFrame | None = None
     lineage: Path | None = None
-    open_loop: Path | None = None
-    visits: Path | None = None
+    pictures: dict[BestPicture, Path] = field(default_factory=dict)
     pareto: Path | None = None
     pareto_table: pd.DataFrame | None = None
     pareto_picture: Path | None = None
@@ -142,8 +139,7 @@ def write_results(sweep: Sweep, outcome: Outcome, mlflow: MLflowLogger | None) -
             _draw_curves,
             _draw_effects,
             _draw_lineage,
-            _draw_open_loop,
-            _draw_visits,
+            _draw_best,
             _write_pareto,
         ):
             with suppress(ResultsError):  # there is no result to draw: the leaderboard says why
@@ -261,21 +257,13 @@ def _draw_lineage(sweep: Sweep, outcome: Outcome) -> None:
     outcome.lineage = plot_lineage(outcome.records, metric, picture, mode=mode)
 
 
-def _draw_open_loop(sweep: Sweep, outcome: Outcome) -> None:
-    """Draw what the best policy's world model expects of an episode, if it has one."""
-    from experiments.running.open_loop import draw_open_loop_of_best
-
-    if outcome.best is not None:
-        outcome.open_loop = draw_open_loop_of_best(outcome.best, outcome.folder / OPEN_LOOP_FILE)
-
-
-def _draw_visits(sweep: Sweep, outcome: Outcome) -> None:
-    """Draw where the best policy has been, if its learner has counted states of a grid."""
-    from experiments.running.visits import draw_visits_of_best
+def _draw_best(sweep: Sweep, outcome: Outcome) -> None:
+    """Draw what there is to see of the best policy alone."""
+    from experiments.running.pictures.best import draw_best
+    from experiments.running.pictures.source import Best
 
     if outcome.best is not None and outcome.source is not None:
-        picture = outcome.folder / VISITS_FILE
-        outcome.visits = draw_visits_of_best(outcome.source, outcome.best, picture)
+        outcome.pictures = draw_best(Best(outcome.source, outcome.best), outcome.folder)
 
 
 def _write_pareto(sweep: Sweep, outcome: Outcome) -> None:

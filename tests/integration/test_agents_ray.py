@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from small_ray import small_ray
-from telling_agents import by_env_runner, killed, moving, num_in_memory
+from telling_agents import by_env_runner, killed, killed_amid_a_sample, moving, num_in_memory
 
-from trainables import PPOConfig
+from trainables import PPOConfig, QMIXConfig
 from trainables.registry import get_algorithm
 from trainables.runtime.sampling.agents.runner import AgentsEnvRunner
 
@@ -28,6 +28,11 @@ def build(kind: str = "PPO", **settings: Any) -> Any:
     config: Any
     if kind == "PPO":
         config = PPOConfig().training(train_batch_size=128, minibatch_size=64, num_epochs=2)
+    elif kind == "QMIX":
+        config = QMIXConfig().environment("two_step_game").debugging(seed=7)
+        config.env_runners(num_env_runners=2, num_envs_per_env_runner=2, rollout_fragment_length=8)
+        config.training(num_steps_sampled_before_learning_starts=32, train_batch_size=16)
+        return config.update_from_dict(settings).build()
     elif kind in ("A2C", "APPO", "IMPALA"):
         config = get_algorithm(kind).config_class().training(train_batch_size=128)
         if kind != "A2C":
@@ -181,3 +186,34 @@ def test_training_survives_the_death_of_an_env_runner(kind: str) -> None:
             lambda runner: (type(runner).__name__, sorted(runner.policies))
         )
         assert kinds == [(AgentsEnvRunner.__name__, ["a", "b", "c"])] * 2
+
+
+@pytest.mark.parametrize("kind", ["PPO", "DQN", "QMIX"])
+def test_the_death_of_an_env_runner_amid_a_sample_costs_that_sample_alone(kind: str) -> None:
+    with build(kind, restart_failed_env_runners=True) as algo:
+        arrived, sample = [0], algo.env_runners.sample
+
+        def counted(**options: Any) -> Any:
+            rollouts, episodes = sample(**options)
+            arrived.append(episodes.num_env_steps)
+            return rollouts, episodes
+
+        algo.env_runners.sample = counted
+        algo.train()
+        algo.env_runners.foreach_env_runner(killed_amid_a_sample, env_runner_ids=[1])
+        during = len(arrived)
+        for _ in range(3):
+            result = algo.train()
+            assert result["num_env_steps_sampled_lifetime"] == sum(arrived)
+        most = 0.75 * arrived[during - 1]  # steps that only reset do not count
+        assert 0 < arrived[during] < most
+        assert algo.env_runners.restore() or result["num_env_runner_restarts"] == 1
+        trained = result["num_env_steps_trained_lifetime"]
+        assert algo.train()["num_env_steps_trained_lifetime"] > trained and arrived[-1] > most
+        seen = algo.env_runners.foreach_env_runner(
+            lambda runner: {m: policy.get_weights() for m, policy in runner.policies.items()}
+        )
+        assert len(seen) == 2
+        for policy_id in algo.policies:
+            one, other = (found[policy_id] for found in seen)
+            assert_equal([*one.values()], [*other.values()])

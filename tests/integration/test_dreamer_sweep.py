@@ -15,6 +15,7 @@ from report_pages import parse_page
 from small_runs import small
 
 from analysis import write_report
+from analysis.overview.best_pictures import OPEN_LOOP
 from analysis.results.mlflow_tags import PARENT_TAG
 from experiments.running.runner import run_sweep
 from experiments.sweep.load import make_spec
@@ -45,9 +46,9 @@ def test_report_and_mlflow_show_what_the_model_expects(
         )
     )
     outcome = run_sweep(made)
-    assert outcome.succeeded and outcome.open_loop is not None
-    picture = outcome.open_loop.read_bytes()
-    assert outcome.open_loop == outcome.folder / "open_loop.png"
+    assert outcome.succeeded
+    assert outcome.pictures == {OPEN_LOOP: outcome.folder / "open_loop.png"}
+    picture = outcome.pictures[OPEN_LOOP].read_bytes()
     assert outcome.report is not None and shown(outcome.report) == picture
     moved = outcome.folder.rename(tmp_path / "moved")  # as an old folder that was copied
     assert shown(write_report(moved)) == picture

@@ -12,7 +12,7 @@ REAL_WORKERS = True  # the test is of processes
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("ray_here")
-@pytest.mark.parametrize("algorithm", ["PPO", "PPO_agents", "IMPALA", "APPO"])
+@pytest.mark.parametrize("algorithm", ["PPO", "PPO_agents", "PPO_league", "IMPALA", "APPO"])
 def test_training_survives_the_death_of_env_runners(algorithm: str) -> None:
     report = drill(
         algorithm,

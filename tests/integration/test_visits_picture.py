@@ -9,7 +9,8 @@ import pytest
 from small_runs import settings_of
 
 from analysis.plots.visits import draw_visits
-from experiments.running.visits import _counts_of, draw_visits_of_best
+from experiments.running.pictures.source import Best
+from experiments.running.pictures.visits import _counts_of, draw_visits_of_best
 from trainables import PPO
 
 LAKE = ("SFFF", "FHFH", "FFFH", "HFFG")
@@ -20,7 +21,8 @@ def drawn(tmp_path: Path, env: str, options: dict[str, str], **more: object) -> 
         algo.train()
         saved = algo.save(str(tmp_path / "saved"))
         policy = algo.export_policy_checkpoint(str(tmp_path / "policy"))
-    return draw_visits_of_best(Path(str(getattr(saved, "path", saved))), policy, tmp_path / "v.png")
+    checkpoint = Path(str(getattr(saved, "path", saved)))
+    return draw_visits_of_best(Best(checkpoint, policy), tmp_path / "v.png")
 
 
 @pytest.mark.parametrize("env", ["FrozenLake-v1", "CliffWalking-v1"])
@@ -53,7 +55,7 @@ def test_of_several_seeds_all_steps_count(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_ones_own_costs_no_sweep(tmp_path: Path) -> None:
     (tmp_path / "policy.json").write_text("{}")
-    assert draw_visits_of_best(tmp_path, tmp_path, tmp_path / "v.png") is None
+    assert draw_visits_of_best(Best(tmp_path, tmp_path), tmp_path / "v.png") is None
 
 
 def test_cells_without_a_visit_and_letters() -> None:

@@ -435,6 +435,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "experiments.tracking",
         "experiments.monitor",
         "experiments.search",
+        "experiments.seeds",
         "experiments.sweep",
         "experiments.durability",
     ),

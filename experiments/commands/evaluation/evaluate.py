@@ -168,7 +168,7 @@ def evaluate_folder(
     watches: list[Watch] = [log]
     first = None
     if open_loop is not None:
-        from experiments.running.open_loop import first_episode_of
+        from experiments.running.pictures.open_loop import first_episode_of
 
         first = first_episode_of(policy, open_loop)
         watches.append(first)
@@ -212,7 +212,7 @@ def evaluate_folder(
     if not len(log):
         raise KeyboardInterrupt
     if first is not None and open_loop is not None:
-        from experiments.running.open_loop import draw_open_loop_of
+        from experiments.running.pictures.open_loop import draw_open_loop_of
 
         draw_open_loop_of(first, open_loop)
     return Evaluation(

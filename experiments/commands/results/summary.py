@@ -61,8 +61,7 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         "Final": outcome.final.picture if outcome.final is not None else None,
         "Effects": outcome.effects,
         "Lineage": outcome.lineage,
-        "Open loop": outcome.open_loop,
-        "Visited states": outcome.visits,
+        **{picture.name: path for picture, path in outcome.pictures.items()},
         "Pareto front": outcome.pareto_picture,
         "Report": outcome.report,
     }

@@ -15,11 +15,12 @@ from typer.testing import CliRunner
 
 from experiments.cli import app
 from experiments.errors import ExperimentError
-from experiments.running.open_loop import (
+from experiments.running.pictures.open_loop import (
     draw_open_loop_of,
     draw_open_loop_of_best,
     first_episode_of,
 )
+from experiments.running.pictures.source import Best
 from trainables import DreamerV3Config, PPOConfig
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.errors import ConfigError
@@ -244,7 +245,7 @@ def test_the_command_and_the_sweep_draw_it(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*given, str(picture)])
     assert done.exit_code == 0, done.output
     assert picture.stat().st_size > 10_000
-    best = draw_open_loop_of_best(folder, tmp_path / "open_loop.png")
+    best = draw_open_loop_of_best(Best(folder, folder), tmp_path / "open_loop.png")
     assert best is not None and best.is_file()
     wrong = CliRunner().invoke(app, [*given, str(tmp_path / "dream.webm")])
     assert wrong.exit_code and "allowed: names that end in .png" in str(wrong.exception)
@@ -254,7 +255,7 @@ def test_the_command_and_the_sweep_draw_it(tmp_path: Path) -> None:
         assert "allowed: names that end in .png, .svg, .pdf" in str(refused.exception)
     with PPOConfig().environment("CartPole-v1").build() as ppo:
         plain = ppo.export_policy_checkpoint(str(tmp_path / "plain"))
-    assert draw_open_loop_of_best(plain, tmp_path / "none.png") is None
+    assert draw_open_loop_of_best(Best(plain, plain), tmp_path / "none.png") is None
     refused = CliRunner().invoke(app, ["evaluate", str(plain), "--open-loop", str(picture)])
     assert refused.exit_code and "has no world model" in str(refused.exception)
 
@@ -262,4 +263,4 @@ def test_the_command_and_the_sweep_draw_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["{}", '{"weights": [1.0]}', "[]", "no JSON"])
 def test_a_policy_json_of_a_trainable_of_ones_own_costs_no_sweep(text: str, tmp_path: Path) -> None:
     (tmp_path / "policy.json").write_text(text)
-    assert draw_open_loop_of_best(tmp_path, tmp_path / "open_loop.png") is None
+    assert draw_open_loop_of_best(Best(tmp_path, tmp_path), tmp_path / "open_loop.png") is None

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from experiments.benchmarks.agents_drill import LEAGUE_SETTINGS, AgentsLedger
 from experiments.benchmarks.fault_drill import Ledger
 from experiments.benchmarks.memory_soak import slope
 from experiments.benchmarks.processes import cpu_seconds, descendants, memory
@@ -43,6 +44,27 @@ def test_a_ledger_finds_what_is_lost_or_seen_twice(rollouts: list[Rollout]) -> N
     assert len(seen([rollouts[0], rollouts[2]]).problems) == 2  # of both slots
     assert len(seen([*rollouts, rollouts[1]]).problems) == 2
     assert len(seen([rollouts[0], rollouts[0]]).problems) == 2
+
+
+def test_a_ledger_of_agents_follows_them_from_policy_to_policy() -> None:
+    """Of a league, in which an agent's column rests while a copy plays for it."""
+    config = {**LEAGUE_SETTINGS, "num_envs_per_env_runner": 4, "seed": 0}
+    with PPO(config=config) as algo:
+        runner = algo.env_runners.local_worker()
+        assert runner is not None
+        algo._map_agents([{"policies": {"*": "main"}}, {"policies": {"*": "main_v0"}}])
+        samples = [runner.sample(40) for _ in range(6)]
+
+    def problems(*numbers: int) -> int:
+        ledger = AgentsLedger()
+        for number in numbers:
+            ledger.arrived(*samples[number])
+        return len(ledger.problems)
+
+    rests = [~rollouts["main"].valid.any(0) for rollouts, _ in samples if "main" in rollouts]
+    assert any(resting.any() for resting in rests)
+    assert problems(*range(6)) == 0
+    assert problems(0, 1, 3) and problems(0, 1, 1) and problems(0, 1, 2, 3, 4, 5, 2)
 
 
 def test_processes_below_this_one() -> None:

@@ -14,6 +14,7 @@ from analysis_sweeps import make_sweep, row
 from report_pages import ParsedPage, parse_page
 
 from analysis import ResultsError, write_report
+from analysis.overview.best_pictures import BEST_PICTURES, BestPicture
 
 EVIL = "</script><script>alert(1)</script><b onclick='x'>&amp;"
 
@@ -85,35 +86,26 @@ PIXEL = base64.b64decode(
 )
 
 
-def test_visited_states_are_on_the_page_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize("picture", BEST_PICTURES, ids=lambda picture: picture.key)
+def test_pictures_of_the_best_policy_are_on_the_page_itself(
+    picture: BestPicture, tmp_path: Path
+) -> None:
     sweep = make_sweep(tmp_path, trials(2))
-    (sweep / "visits.png").write_bytes(PIXEL)
-    page = page_of(sweep)
-    (source,) = [value for tag, name, value in page.attributes if (tag, name) == ("img", "src")]
-    assert base64.b64decode(source.partition(",")[2]) == PIXEL
-    assert "#s-visits" in [value for _, name, value in page.attributes if name == "href"]
-    assert "led into each cell" in page.text
-
-
-def test_what_the_world_model_expects_is_on_the_page_itself(tmp_path: Path) -> None:
-    sweep = make_sweep(tmp_path, trials(2))
-    (sweep / "open_loop.png").write_bytes(PIXEL)
+    (sweep / picture.file).write_bytes(PIXEL)
     page = page_of(sweep)
     (source,) = [value for tag, name, value in page.attributes if (tag, name) == ("img", "src")]
     kind, _, content = source.partition(",")
     assert kind == "data:image/png;base64" and base64.b64decode(content) == PIXEL
-    assert [value for tag, name, value in page.attributes if (tag, name) == ("img", "alt")] != [""]
+    (alt,) = [value for tag, name, value in page.attributes if (tag, name) == ("img", "alt")]
+    assert alt == picture.alt
     (policy,) = [v for _, n, v in page.attributes if n == "content" and "default-src" in v]
     assert "img-src data:" in policy
-    assert "#s-open-loop" in [value for _, name, value in page.attributes if name == "href"]
-    for said in ("given only the actions that were taken", "two-hot", "goes on"):
-        assert said in page.text
+    assert f"#s-{picture.key}" in [value for _, name, value in page.attributes if name == "href"]
+    assert picture.caption.split("`")[0] in page.text
 
 
 @pytest.mark.parametrize("content", [None, b"", b"<svg onload='x'/>"])
-def test_no_picture_of_a_world_model_and_one_that_is_none(
-    tmp_path: Path, content: bytes | None
-) -> None:
+def test_no_picture_and_one_that_is_none(tmp_path: Path, content: bytes | None) -> None:
     sweep = make_sweep(tmp_path, trials(2))
     if content is not None:
         (sweep / "open_loop.png").write_bytes(content)

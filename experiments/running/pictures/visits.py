@@ -2,51 +2,36 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from trainables.core.checkpoint import CHECKPOINT_FILE, CheckpointError, load_state
-
-logger = logging.getLogger(__name__)
+from experiments.running.pictures.source import Best, states_of_seeds
+from trainables.core.checkpoint import CheckpointError, load_state
 
 _COUNTS = "visits.counts"
 
 
-def draw_visits_of_best(checkpoint: Path, policy: Path, out: Path) -> Path | None:
+def draw_visits_of_best(best: Best, out: Path) -> Path | None:
     """Draw how often a policy's training has been in each cell of its grid.
 
-    A picture is not worth a sweep: where the environment is gone it is a warning.
-
     Args:
-        checkpoint: The trial's, whose learner has counted: with rewards for what is new.
-        policy: The exported policy's folder.
+        best: The policy, whose learner has counted: with rewards for what is new.
         out: The picture.
 
     Returns:
         The picture; None where nothing was counted, or the environment is no grid.
     """
     try:
-        counts = _counts_of(checkpoint)
+        counts = _counts_of(best.checkpoint)
         if counts is None:
             return None
-        metadata = load_state(policy, "policy")["metadata"]
-    except (
-        CheckpointError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        OSError,
-    ):  # of a trainable of one's own
+        metadata = load_state(best.policy, "policy")["metadata"]
+    except (CheckpointError, LookupError, TypeError, AttributeError):  # of a trainable of one's own
         return None
-    try:
-        grid = _grid_of(metadata["env"], metadata["env_config"])
-    except Exception as error:  # whatever an environment raises
-        logger.warning("no picture of visited states: %s: %s", type(error).__name__, error)
-        return None
+    grid = _grid_of(metadata["env"], metadata["env_config"])
     if grid is None or len(counts) != np.prod(grid[0]):
         return None
     (rows, columns), letters = grid
@@ -64,10 +49,8 @@ def _counts_of(checkpoint: Path) -> np.ndarray | None:
     Returns:
         None if nothing has counted.
     """
-    runs = [checkpoint] if (checkpoint / CHECKPOINT_FILE).is_file() else checkpoint.glob("seed_*")
     found = []
-    for run in runs:
-        state = load_state(run, CHECKPOINT_FILE.removesuffix(".json"))
+    for state in states_of_seeds(checkpoint):
         of_modules = state["learners"].get("parts", {}).values()
         counted = [parts["curiosity"]["weights"].get(_COUNTS) for parts in of_modules]
         if len(counted) != 1 or counted[0] is None:  # several policies have been elsewhere each

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain
@@ -11,16 +10,14 @@ from typing import TYPE_CHECKING
 
 from analysis.home import expanded
 from experiments.errors import ExperimentError
+from experiments.running.pictures.source import Best
 from trainables.core.checkpoint import CheckpointError, load_state
-from trainables.core.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy as np
 
     from trainables.core.policy.actable import Actable
     from trainables.runtime.evaluation.first_episode import FirstEpisode
-
-logger = logging.getLogger(__name__)
 
 CONTEXT, STEPS = 5, 50
 """Observations that the model sees, and those that it dreams at most."""
@@ -118,39 +115,36 @@ def _write_film(frames: Iterator[np.ndarray], out: Path) -> Path:
     return target
 
 
-def draw_open_loop_of_best(folder: Path, out: Path) -> Path | None:
+def draw_open_loop_of_best(best: Best, out: Path) -> Path | None:
     """Play an episode with a sweep's best policy and draw what its world model expects.
 
-    A picture is not worth a sweep: where the environment is gone it is a warning.
-
     Args:
-        folder: The policy's.
+        best: The policy.
         out: The picture.
 
     Returns:
-        The picture; None of a policy without a world model, or if it could not be drawn.
+        The picture; None of a policy without a world model.
+
+    Raises:
+        ConfigError: Its environment is gone.
     """
     from trainables.core.policy.policy import Policy
     from trainables.runtime.evaluation.play import evaluate_policy
 
-    if not _has_world_model(folder):
+    if not _has_world_model(best.policy):
         return None
-    try:
-        policy = Policy.load(folder)
-        episode = first_episode_of(policy, out)
-        evaluate_policy(
-            policy,
-            policy.metadata["env"],
-            policy.metadata["env_config"],
-            num_episodes=1,
-            num_envs=1,
-            time_limit=_PLAYED,
-            watches=[episode],
-        )
-        return draw_open_loop_of(episode, out)
-    except (ExperimentError, ConfigError) as error:
-        logger.warning("no picture of what the world model expects: %s", error)
-        return None
+    policy = Policy.load(best.policy)
+    episode = first_episode_of(policy, out)
+    evaluate_policy(
+        policy,
+        policy.metadata["env"],
+        policy.metadata["env_config"],
+        num_episodes=1,
+        num_envs=1,
+        time_limit=_PLAYED,
+        watches=[episode],
+    )
+    return draw_open_loop_of(episode, out)
 
 
 def _has_world_model(folder: Path) -> bool:
