@@ -65,6 +65,10 @@ def record(
         list[str] | None,
         typer.Option(help="Code that the policy names and that may be imported, as module:name."),
     ] = None,
+    policy_mapping: Annotated[
+        str | None,
+        typer.Option(help="Who acts, of several policies: agent=policy,*=policy or module:name."),
+    ] = None,
 ) -> None:
     """Play episodes and write them to files that BC, MARWIL, CQL, IQL, DQN and SAC learn from."""
     if format_ not in FORMATS:
@@ -91,6 +95,7 @@ def record(
         max_steps=max_steps,
         trust=trust or (),
         append=append,
+        policy_mapping=policy_mapping,
         progress=shell.errors(),
     )
     show_recording(recording, shell.output())
