@@ -119,6 +119,6 @@ def show_recording(recording: Recording, console: Console) -> None:
         f"Return {mean:.2f} on average, {min(o.total for o in outcomes):.2f} to "
         f"{max(o.total for o in outcomes):.2f}; {recording.wall_s:.1f} s ({speed:,.0f} steps/s)",
         f"Recorded: {shown_path(recording.folder)} ({files}, {recording.nbytes / 1e6:.2f} MB)",
-        f"Next: {command_line('data', recording.folder)}",
+        f"Next: {command_line('data', recording.parts[0])}",
     ):
         say(console, line)

@@ -51,6 +51,7 @@ class Recording:
         num_files: The files that were written.
         nbytes: Their size.
         wall_s: Seconds that playing took.
+        of_several: Whether several agents played.
     """
 
     folder: Path
@@ -63,6 +64,13 @@ class Recording:
     num_files: int
     nbytes: int
     wall_s: float
+    of_several: bool = False
+
+    @property
+    def parts(self) -> list[Path]:
+        """Folders whose rows belong together: of several policies one each, else the folder."""
+        inside = [path for path in self.folder.iterdir() if path.is_dir()]
+        return sorted(inside) if self.of_several else [self.folder]
 
     @property
     def interrupted(self) -> bool:
@@ -289,6 +297,7 @@ def _record_agents(
         num_files,
         nbytes,
         recorded.wall_s,
+        of_several=True,
     )
 
 

@@ -54,7 +54,7 @@ def record_played_agents(
         log = AgentsLog(shown)
         stopped = stack.enter_context(stopped_by_ctrl_c())
         start = time.perf_counter()
-        num_steps = record_agents(
+        recorded = record_agents(
             played.config,
             played.policies,
             folder,
@@ -67,7 +67,7 @@ def record_played_agents(
             stopped=stopped,
         )
         wall_s = time.perf_counter() - start
-    return AgentsPlayed(log.log.episodes, num_steps, wall_s)
+    return AgentsPlayed(log.log.episodes, recorded.num_steps, wall_s)
 
 
 def random_agents(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
@@ -15,12 +15,25 @@ from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.evaluation.agents import evaluate_agents
 from trainables.runtime.evaluation.agents_recorder import AgentsRecorder
 from trainables.runtime.evaluation.agents_watch import AgentsWatch
+from trainables.runtime.evaluation.result import EvaluationResult
 from trainables.runtime.offline.episode import DataSpaces
 from trainables.runtime.offline.source import EpisodeWriter
 from trainables.runtime.offline.writers import make_writer
 
 RANDOM = "random"
 """The id of the policy whose actions are uniformly random."""
+
+
+class AgentsRecorded(NamedTuple):
+    """What was recorded.
+
+    Attributes:
+        played: The episodes that ended, or all until it was stopped.
+        num_steps: Steps of agents that were written.
+    """
+
+    played: EvaluationResult
+    num_steps: int
 
 
 def record_agents(
@@ -35,7 +48,7 @@ def record_agents(
     format: str = "parquet",
     watches: Sequence[AgentsWatch] = (),
     stopped: Callable[[], bool] = lambda: False,
-) -> int:
+) -> AgentsRecorded:
     """Play episodes and write them: whole files or none, a folder for each policy that acted.
 
     These are the episodes of `evaluate_agents`.
@@ -52,9 +65,6 @@ def record_agents(
         format: `parquet` or `json`.
         watches: What else looks on.
         stopped: Asked before each step, perhaps set by a signal.
-
-    Returns:
-        Steps of agents that were written.
 
     Raises:
         ConfigError: The environment does not work, or the format cannot tell agents apart.
@@ -82,7 +92,7 @@ def record_agents(
 
     recorder = AgentsRecorder(writer_of, name)
     try:
-        evaluate_agents(
+        played = evaluate_agents(
             config,
             policies,
             num_episodes=num_episodes,
@@ -93,7 +103,7 @@ def record_agents(
         )
     finally:
         recorder.close()
-    return recorder.num_steps
+    return AgentsRecorded(played, recorder.num_steps)
 
 
 def uniform_agents(

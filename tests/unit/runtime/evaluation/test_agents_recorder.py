@@ -29,7 +29,7 @@ def recorded(folder: Path, pattern: str, *, length: int = 4, **more: Any) -> lis
     config = uniform_agents(PATTERNS[pattern], env_config, **settings)
     assert config is not None
     given = {"num_episodes": SLOTS, "name": "test", **more}
-    num_steps = record_agents(config, {}, folder, **given)
+    num_steps = record_agents(config, {}, folder, **given).num_steps
     source = find_source(folder / "random")
     spaces = source.spaces()
     assert spaces is not None
