@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
@@ -29,14 +29,14 @@ class Spaces(NamedTuple):
 def policy_spaces(
     config: AlgorithmConfig,
     env: VectorEnv | None,
-    of_data: Callable[[Any], tuple[gym.Space, gym.Space] | None],
+    of_data: Callable[[], tuple[gym.Space, gym.Space] | None],
 ) -> Spaces:
     """Return the spaces of an environment or of data, or those that settings put in their place.
 
     Args:
         config: The algorithm's config.
         env: The environment that the setting `env` names; None if it names none.
-        of_data: `Algorithm.spaces`, which is asked if there is no environment.
+        of_data: Says the spaces of the data, if they have any: asked if there is no environment.
 
     Raises:
         ConfigError: if nothing says them, or if a setting does not fit what does.
@@ -44,7 +44,7 @@ def policy_spaces(
     if env is not None:
         found = Spaces(env.single_observation_space, env.single_action_space)
         return _overridden(config, found, "the environment's")
-    said = of_data(config)
+    said = of_data()
     if said is not None:
         return _overridden(config, Spaces(*said), "the data's")
     if config.observation_space is not None and config.action_space is not None:
@@ -87,7 +87,7 @@ def module_spaces(
         with _evaluation_env(config) as evaluated:
             return _agents_spaces(config, module_ids, env=evaluated, spaces=known)
     of_any = partial(of_data, next(iter(module_ids)))
-    return dict.fromkeys(module_ids, policy_spaces(config, env, lambda _: of_any()))
+    return dict.fromkeys(module_ids, policy_spaces(config, env, of_any))
 
 
 def _spaces_without_env(

@@ -31,6 +31,7 @@ _ONLY_ALONE: dict[str, tuple[Any, ...]] = {
     "record_env": (False,),
     "output": (None,),
 }
+_INSTEAD = {"output": ", and `tunescape record` of a checkpoint"}
 
 
 def all_policies(config: AlgorithmConfig) -> dict[str, PolicySpec]:
@@ -228,6 +229,7 @@ def refuse_for_several_agents(config: AlgorithmConfig) -> None:
             shown = " or ".join(map(repr, allowed))
             raise ConfigError(
                 f"{name} = {config[name]!r} is not supported with several agents; allowed: {shown}"
+                + _INSTEAD.get(name, "")
             )
     if config.torch_compile_learner and type(config).compiles_fragments:
         raise ConfigError(
