@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from trainables.core.config.agent_mapping import PoliciesToTrain, PolicyMapping
-from trainables.core.config.input_shares import SAMPLER
+from trainables.core.config.input_shares import SAMPLER, is_code_name
 from trainables.core.config.league import check_learners
 from trainables.core.config.line_ups import named_policies
 from trainables.core.config.module_overrides import merge_overrides
@@ -29,9 +29,7 @@ _ONLY_ALONE: dict[str, tuple[Any, ...]] = {
     "batch_mode": ("truncate_episodes",),
     "env_task_fn": (None,),
     "record_env": (False,),
-    "output": (None,),
 }
-_INSTEAD = {"output": ", and `tunescape record` of a checkpoint"}
 
 
 def all_policies(config: AlgorithmConfig) -> dict[str, PolicySpec]:
@@ -229,13 +227,22 @@ def refuse_for_several_agents(config: AlgorithmConfig) -> None:
             shown = " or ".join(map(repr, allowed))
             raise ConfigError(
                 f"{name} = {config[name]!r} is not supported with several agents; allowed: {shown}"
-                + _INSTEAD.get(name, "")
             )
     if config.torch_compile_learner and type(config).compiles_fragments:
         raise ConfigError(
             "torch_compile_learner = True is not supported with several agents: the loss runs over "
             "whole fragments, of as many rows as agents act, and each number would be another "
             "program; allowed: False"
+        )
+    if callable(config.output) or is_code_name(config.output):
+        raise ConfigError(
+            f"output = {config.output!r} is not supported with several agents: what each policy "
+            "did is written apart; allowed: a folder or URL, 'logdir', 'dataset'"
+        )
+    if config.output_config.get("format") == "minari":
+        raise ConfigError(
+            "output_config: format = 'minari' is not supported with several agents: its data sets "
+            "have no place for agents' ids; allowed: parquet, json"
         )
     if config.remote_env_batch_wait_ms:
         raise ConfigError(

@@ -13,15 +13,20 @@ from trainables.runtime.envs.make import EnvName, env_name
 from trainables.runtime.envs.multi_agent.make import make_slots
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.evaluation.agents import evaluate_agents
-from trainables.runtime.evaluation.agents_recorder import AgentsRecorder
 from trainables.runtime.evaluation.agents_watch import AgentsWatch
 from trainables.runtime.evaluation.result import EvaluationResult
-from trainables.runtime.offline.episode import DataSpaces
+from trainables.runtime.offline.episode import DataSpaces, Episode
+from trainables.runtime.offline.module_writers import ModuleWriters
 from trainables.runtime.offline.source import EpisodeWriter
 from trainables.runtime.offline.writers import make_writer
+from trainables.runtime.sampling.agents.agents_recorder import AgentsRecorder
 
 RANDOM = "random"
 """The id of the policy whose actions are uniformly random."""
+
+
+class _Recording(AgentsRecorder, AgentsWatch):
+    """A recorder that looks on."""
 
 
 class AgentsRecorded(NamedTuple):
@@ -90,7 +95,14 @@ def record_agents(
             env_id=env_name(config.env),
         )
 
-    recorder = AgentsRecorder(writer_of, name)
+    spaces_of: dict[str, DataSpaces] = {}
+    writers = ModuleWriters(writer_of, spaces_of)
+
+    def write(episode: Episode, spaces: DataSpaces) -> None:
+        spaces_of[episode.module_id] = spaces
+        writers.write(episode)
+
+    recorder = _Recording(write, name)
     try:
         played = evaluate_agents(
             config,
@@ -102,7 +114,7 @@ def record_agents(
             stopped=stopped,
         )
     finally:
-        recorder.close()
+        writers.close()
     return AgentsRecorded(played, recorder.num_steps)
 
 

@@ -524,7 +524,6 @@ def test_what_does_not_fit_together_is_named(settings: dict[str, Any], says: str
         ("batch_mode", "complete_episodes"),
         ("env_task_fn", "mine:task"),
         ("record_env", True),
-        ("output", "logdir"),
     ],
 )
 def test_what_several_agents_have_not_is_named(name: str, value: Any) -> None:

@@ -13,7 +13,6 @@ from telling_agents import PATTERNS
 from trainables import PPOConfig
 from trainables.core.errors import ConfigError
 from trainables.runtime.evaluation import record_agents as recording
-from trainables.runtime.evaluation.agents_recorder import AgentsRecorder
 from trainables.runtime.evaluation.record_agents import record_agents, uniform_agents
 from trainables.runtime.offline.episode import Episode
 from trainables.runtime.offline.inputs import find_source
@@ -69,7 +68,7 @@ def test_rows_are_those_that_training_samples(tmp_path: Path, pattern: str, form
 
 def test_pieces_of_a_long_episode_are_one_again(tmp_path: Path, monkeypatch: Any) -> None:
     whole = recorded(tmp_path / "whole", "together", length=40)
-    monkeypatch.setattr(recording, "AgentsRecorder", partial(AgentsRecorder, most_bytes=100))
+    monkeypatch.setattr(recording, "_Recording", partial(recording._Recording, most_bytes=100))
     pieces = recorded(tmp_path / "pieces", "together", length=40)
     assert len(whole) == len(pieces) == 6
     for one, other in zip(sorted(whole, key=told), sorted(pieces, key=told), strict=True):
