@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 
 from trainables.core.callables import resolve_callable
 from trainables.runtime.envs.make import env_name
+from trainables.runtime.evaluation.record_agents import record_agents, uniform_agents
 from trainables.runtime.offline.episode import DataSpaces, Episode
 from trainables.runtime.offline.writers import make_writer
 
@@ -24,9 +26,24 @@ _folder = tempfile.TemporaryDirectory(prefix="tunescape-recorded-")
 atexit.register(_folder.cleanup)
 
 
-def recorded(env: Any) -> str:
-    """Return a folder with random play in an environment, as `env` of a config may name it."""
-    return _recorded(env if isinstance(env, str) else env_name(env))
+def recorded(env: Any, env_config: dict[str, Any] | None = None) -> str:
+    """Return a folder with random play in an environment, as `env` of a config may name it.
+
+    Only one with several agents is made with an `env_config`.
+    """
+    name = env if isinstance(env, str) else env_name(env)
+    return _recorded_agents(name, json.dumps(env_config or {})) or _recorded(name)
+
+
+@functools.cache
+def _recorded_agents(env: str, env_config: str) -> str | None:
+    """Play with several agents; None: there is one."""
+    config = uniform_agents(env, json.loads(env_config), num_envs_per_env_runner=4)
+    if config is None:
+        return None
+    folder = Path(tempfile.mkdtemp(dir=_folder.name))
+    record_agents(config, {}, folder, num_episodes=40, name="random", time_limit=_MOST_STEPS)
+    return str(folder)
 
 
 @functools.cache

@@ -217,14 +217,16 @@ def actions_in(computed: Any) -> Any:
 
 def settings_of(name: str, env: Any = "CartPole-v1", **more: Any) -> dict[str, Any]:
     world = suited(name, env)
-    data = {"input_": recorded(world)} if needs_data(name) else {}
+    data = {"input_": recorded(world, more.get("env_config"))} if needs_data(name) else {}
     return {"env": world, "seed": 3, **data, **small(name), **more}
 
 
-def trusted(name: str, env: Any = "CartPole-v1") -> list[str]:
+def trusted(
+    name: str, env: Any = "CartPole-v1", env_config: dict[str, Any] | None = None
+) -> list[str]:
     """What must be trusted in a checkpoint of `settings_of`: worlds of ours, and data."""
     worlds = [world for world in (env, suited(name, env)) if ":" in str(world)]
-    return [*worlds, *([recorded(suited(name, env))] if needs_data(name) else [])]
+    return [*worlds, *([recorded(suited(name, env), env_config)] if needs_data(name) else [])]
 
 
 def without_clocks(result: dict[str, Any]) -> dict[str, Any]:

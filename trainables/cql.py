@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from trainables.core.config.algorithm_traits import OF_DATA_ALONE
 from trainables.core.config.default_config import default_config_of
 from trainables.core.config.reference.defaults import refuse_given
 from trainables.core.config.settings import setting
@@ -51,7 +50,6 @@ class CQLConfig(SACConfig):
     with a conservative term.
     """
 
-    several_agents: ClassVar[str | None] = OF_DATA_ALONE
     why_no_intrinsic: ClassVar[str | None] = (
         "its conservative term keeps to what data hold, a bonus leads away from it"
     )
@@ -165,7 +163,8 @@ class CQL(SAC):
 
     def learning_rates(self, module_id: str | None = None) -> dict[str, float]:
         rates = super().learning_rates(module_id)
-        return {**rates, "alpha_prime": rates["critic"]} if self.config.lagrangian else rates
+        config = self.config if module_id is None else self.config_of(module_id)
+        return {**rates, "alpha_prime": rates["critic"]} if config.lagrangian else rates
 
     @classmethod
     def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
@@ -187,7 +186,7 @@ class CQL(SAC):
             columns["before_tanh"] = batch["actions"]
             # What the actions of the soft maximum are made of.
             rows, size = columns["actions"].shape
-            generator, count = self.learners.generator, self.config.num_actions
+            generator, count = self.learners.generator, self._config_of_policy(policy).num_actions
             uniform = torch.empty(rows, count, size).uniform_(-1, 1, generator=generator)
             noise = torch.empty(rows, 2 * count, size).normal_(generator=generator)
             columns["uniform"] = uniform.to(policy.device)

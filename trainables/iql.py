@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from trainables.core.config.algorithm_traits import OF_DATA_ALONE
 from trainables.core.config.default_config import default_config_of
 from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, tree_of
@@ -37,7 +36,7 @@ class IQLConfig(PolicyQConfig):
     The defaults are the paper's for locomotion: expectile 0.7, beta 3, Polyak 0.005, lr 3e-4.
     """
 
-    several_agents: ClassVar[str | None] = OF_DATA_ALONE
+    several_agents: ClassVar[str | None] = None
     without_memory: ClassVar[str | None] = (
         "its policy and values learn from single steps; PPO, DQN, BC and MARWIL train on sequences"
     )
@@ -116,8 +115,9 @@ class IQL(OffPolicy):
         rates = {"actor": config.actor_lr, "critic": config.critic_lr, "value": config.value_lr}
         return {n: self.scheduled(config.lr if r is None else r) for n, r in rates.items()}
 
-    def module_options(self) -> dict[str, Any]:
-        return {"type": "implicit_q", **self.config.networks}
+    def module_options(self, module_id: str | None = None) -> dict[str, Any]:
+        config = self.config if module_id is None else self.config_of(module_id)
+        return {"type": "implicit_q", **config.networks}
 
     @classmethod
     def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.config.algorithm_traits import OF_DATA_ALONE
 from trainables.core.config.default_config import default_config_of
 from trainables.core.config.input_shares import SAMPLER
 from trainables.core.config.off_policy import OffPolicyConfig
@@ -60,7 +59,7 @@ _MOMENTS = ("return", "return_square", "residual", "residual_square")
 class MARWILConfig(OffPolicyConfig):
     """Settings of MARWIL. With beta = 0 it is BC."""
 
-    several_agents: ClassVar[str | None] = OF_DATA_ALONE
+    several_agents: ClassVar[str | None] = None
     without: ClassVar[dict[str, str]] = {
         **OffPolicyConfig.without,
         **dict.fromkeys(("num_epochs", "minibatch_size", "shuffle_batch_per_epoch"), _NO_BUFFER),
@@ -198,14 +197,22 @@ class MARWIL(OffPolicy):
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:
         super().set_up_learning(seed)
         # Learned state, not a setting: under PBT a clone goes on with its donor's.
-        start = self.config.moving_average_sqd_adv_norm_start
-        self.sqd_adv_norms = dict.fromkeys(self.trained_policies, start)
-        for policy in self.trained_policies.values():
-            if self.config.bc_logstd_coeff and not len(policy.distribution.log_std_inputs):
-                raise ConfigError(
-                    f"bc_logstd_coeff = {self.config.bc_logstd_coeff:g} has no effect on actions "
-                    f"of {policy.action_space}: they have no standard deviation"
-                )
+        self.sqd_adv_norms = {m: self._first_norm(m) for m in self.trained_policies}
+
+    def modules_changed(self, seed: np.random.SeedSequence) -> None:
+        super().modules_changed(seed)
+        known = self.sqd_adv_norms
+        self.sqd_adv_norms = {m: known.get(m, self._first_norm(m)) for m in self.trained_policies}
+
+    def _first_norm(self, module_id: str) -> float:
+        """Return the moving average c² that a module begins with, whose settings are checked."""
+        config, policy = self.config_of(module_id), self.policies[module_id]
+        if config.bc_logstd_coeff and not len(policy.distribution.log_std_inputs):
+            raise ConfigError(
+                f"bc_logstd_coeff = {config.bc_logstd_coeff:g} has no effect on actions of "
+                f"{policy.action_space}: they have no standard deviation"
+            )
+        return float(config.moving_average_sqd_adv_norm_start)
 
     def learning_rates(self, module_id: str | None = None) -> float:
         config = self.config if module_id is None else self.config_of(module_id)
@@ -222,7 +229,7 @@ class MARWIL(OffPolicy):
         return {"groups": groups}
 
     def learn(self, num_new_steps: dict[str, int], rates: dict[str, Any]) -> None:
-        for module_id, drawn in self.experience.draws(num_new_steps, beta=1.0):
+        for module_id, drawn in self._draws(num_new_steps, beta=1.0):
             batch = self.prepare(self.policies[module_id], drawn.columns)
             found = self.learners.run(
                 marwil_update,
@@ -238,7 +245,7 @@ class MARWIL(OffPolicy):
             self.num_env_steps_trained += sum(drawn.num_rows)
 
     def prepare(self, policy: Policy, batch: Batch) -> Batch:
-        if policy.is_recurrent or self.config.beta:
+        if policy.is_recurrent or self._config_of_policy(policy).beta:
             return super().prepare(policy, batch)
         features = tree_columns("features", policy.features(tree_of(batch, "obs")))
         return {"ids": batch["ids"], "actions": batch["actions"], **features}
@@ -254,8 +261,8 @@ class MARWIL(OffPolicy):
     def iteration_metrics(self) -> dict[str, float]:
         found = super().iteration_metrics()
         metrics = {n: value for n, value in found.items() if not n.startswith("replay/")}
-        if self.config.beta:
-            for module_id, norm in self.sqd_adv_norms.items():
+        for module_id, norm in self.sqd_adv_norms.items():
+            if self.config_of(module_id).beta:
                 metrics[f"learner/{module_id}/moving_average_sqd_adv_norm"] = norm
         num_steps = self.experience.num_steps
         metrics["data/num_steps"] = num_steps

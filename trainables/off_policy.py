@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import suppress
 from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar
@@ -17,6 +19,7 @@ from trainables.core.config.off_policy import OffPolicyConfig, ResolvedOffPolicy
 from trainables.core.data.batch import Batch, tree_columns, tree_of
 from trainables.core.data.per_module import from_store, to_store
 from trainables.core.errors import ConfigError
+from trainables.core.learning.drawn import Drawn
 from trainables.core.learning.learner import LossFn
 from trainables.core.learning.schedules import Clock
 from trainables.core.logs import is_debug, logger, shapes
@@ -30,10 +33,12 @@ from trainables.runtime.learners.group import LearnerWorker
 from trainables.runtime.learners.off_policy_update import Learned, UpdatePlan, off_policy_update
 from trainables.runtime.learners.train_choice import TrainChoice
 from trainables.runtime.metrics import TensorMeans
+from trainables.runtime.offline.agent_rows import NoRowsError
 from trainables.runtime.offline.experience import (
     data_spaces,
     make_offline_experience,
     reads_data,
+    renewed,
 )
 from trainables.runtime.replay.buffer import ReplayBuffer
 from trainables.runtime.replay.experience import Experience
@@ -101,7 +106,7 @@ class OffPolicy(Algorithm):
     def _gathered(self) -> dict[str, int]:
         """Sample and store; returns the new steps that updates are due for, by module id."""
         if not self.config.needs_env:
-            return dict.fromkeys(self.experience, 0)
+            return dict.fromkeys(self.experience, 0)  # see `_draws` for whom to train
         rollouts = self.sample()
         new_steps, chosen = self.experience.add(rollouts), self._choice(rollouts)
         self._left_out = rollouts.keys() - chosen.keys()
@@ -133,6 +138,8 @@ class OffPolicy(Algorithm):
         added = [m for m in trained if m not in self._num_updates]
         seeds = dict(zip(added, seed.spawn(len(added)), strict=True))
         stores = {m: self.make_experience(m, trained[m], seeds[m]) for m in added}
+        if reads_data(self.config):
+            stores |= self._mapped_anew([m for m in self.experience if m not in gone], seed)
         self.experience.change(self.config, stores, gone, self._row_bytes)
         self._resolved, self._choice = self.config.resolve(), TrainChoice(self.config)
         of_modules: tuple[dict[str, Any], ...] = (
@@ -149,6 +156,21 @@ class OffPolicy(Algorithm):
             self._target_clocks[module_id] = Clock(self._target_rate(self.config_of(module_id)))
             self._means[module_id] = TensorMeans()
         self.set_exploration()
+
+    def _mapped_anew(
+        self, module_ids: list[str], seed: np.random.SeedSequence
+    ) -> dict[str, Experience]:
+        """Return the experience of modules that stay, whose agents may be others by now.
+
+        A module that has no agents any more goes on with the rows that it had.
+        """
+        found = {}
+        for module_id in module_ids:
+            store, policy = self.experience[module_id], self.policies[module_id]
+            with suppress(NoRowsError):
+                store = renewed(store, self.make_experience(module_id, policy, seed))
+            found[module_id] = store
+        return found
 
     def _target_rate(self, config: OffPolicyConfig) -> Fraction:
         """Return how often targets move in each update, or each environment step of the round."""
@@ -192,12 +214,15 @@ class OffPolicy(Algorithm):
         make_buffer = partial(self._make_buffer, module_id, policy)
         if not reads_data(self.config):
             return make_buffer(seed)
-        if len(self.trained_policies) > 1:
+        if len(self.trained_policies) > 1 and not self.config.is_multi_agent():
             raise ConfigError(
                 f"input_ = {self.config.input_!r} is not possible with several modules that learn "
-                f"({', '.join(self.trained_policies)}): recorded rows do not say whose they are"
+                f"({', '.join(self.trained_policies)}) and are no policies: which rows are whose "
+                "policy_mapping_fn says, of the setting policies"
             )
-        return make_offline_experience(self.config, policy, seed, make_buffer, self.logdir)
+        return make_offline_experience(
+            self.config, policy, seed, make_buffer, self.logdir, module_id
+        )
 
     def _make_buffer(
         self, module_id: str, policy: Policy, seed: np.random.SeedSequence
@@ -214,8 +239,10 @@ class OffPolicy(Algorithm):
         )
 
     @classmethod
-    def spaces(cls, config: Any) -> tuple[gym.Space, gym.Space] | None:
-        return data_spaces(config) if reads_data(config) else super().spaces(config)
+    def spaces(
+        cls, config: Any, module_id: str | None = None
+    ) -> tuple[gym.Space, gym.Space] | None:
+        return data_spaces(config, module_id) if reads_data(config) else super().spaces(config)
 
     def _state_layout(self, module_id: str, policy: Policy) -> StateLayout | None:
         """Return the recurrent states that the buffer keeps: those before the sequences."""
@@ -277,7 +304,7 @@ class OffPolicy(Algorithm):
             rates: What `learning_rates` returned, by module id.
         """
         beta = self.scheduled(self._resolved.replay.beta)
-        for module_id, drawn in self.experience.draws(num_new_steps, beta):
+        for module_id, drawn in self._draws(num_new_steps, beta):
             ids = drawn.columns["ids"]
             batch = self.prepare(self.policies[module_id], drawn.columns)
             if is_debug():
@@ -293,6 +320,19 @@ class OffPolicy(Algorithm):
             self._take_in(module_id, ids, learned)
             self._num_updates[module_id] += drawn.num_batches
             self.num_env_steps_trained += sum(drawn.num_rows)
+
+    def _draws(self, num_new_steps: dict[str, int], beta: float) -> Iterator[tuple[str, Drawn]]:
+        """Yield the draws that are due, of modules that are trained on them.
+
+        Of what is sampled `policies_to_train` has been shown the rollouts, of data it is the draws.
+        """
+        for module_id, drawn in self.experience.draws(num_new_steps, beta):
+            if not self.config.needs_env:
+                if not self._choice({module_id: drawn.columns}):
+                    self._left_out.add(module_id)
+                    continue
+                self._left_out.discard(module_id)
+            yield module_id, drawn
 
     def _take_in(self, module_id: str, ids: Tensor, learned: Learned) -> None:
         """Set new priorities, and keep what is reported."""

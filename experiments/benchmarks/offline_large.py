@@ -15,7 +15,7 @@ import math
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,14 @@ class RandomImages:
         return SPACES
 
     infer_spaces = spaces
+
+    def agents(self) -> list[set[str]]:
+        """One, without a name."""
+        return [{""}]
+
+    def of_files(self, numbers: Collection[int]) -> RandomImages:
+        """All of it: there are no files."""
+        return self
 
     def episodes(self, spaces: DataSpaces) -> Iterator[Episode]:
         """One after the other."""

@@ -65,6 +65,10 @@ def record(
         list[str] | None,
         typer.Option(help="Code that the policy names and that may be imported, as module:name."),
     ] = None,
+    policy_mapping: Annotated[
+        str | None,
+        typer.Option(help="Who acts, of several policies: agent=policy,*=policy or module:name."),
+    ] = None,
 ) -> None:
     """Play episodes and write them to files that BC, MARWIL, CQL, IQL, DQN and SAC learn from."""
     if format_ not in FORMATS:
@@ -91,6 +95,7 @@ def record(
         max_steps=max_steps,
         trust=trust or (),
         append=append,
+        policy_mapping=policy_mapping,
         progress=shell.errors(),
     )
     show_recording(recording, shell.output())
@@ -114,6 +119,6 @@ def show_recording(recording: Recording, console: Console) -> None:
         f"Return {mean:.2f} on average, {min(o.total for o in outcomes):.2f} to "
         f"{max(o.total for o in outcomes):.2f}; {recording.wall_s:.1f} s ({speed:,.0f} steps/s)",
         f"Recorded: {shown_path(recording.folder)} ({files}, {recording.nbytes / 1e6:.2f} MB)",
-        f"Next: {command_line('data', recording.folder)}",
+        f"Next: {command_line('data', recording.parts[0])}",
     ):
         say(console, line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,11 @@ from experiments.terminal import say
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from trainables.core.config.config import AlgorithmConfig
     from trainables.core.policy.actable import Actable
+    from trainables.core.policy.policy import Policy
+
+_NUM_ENVS = 8  # slots that are stepped together, as `Behaves` has them
 
 
 def record_data(spec: SweepSpec, console: Console) -> None:
@@ -67,16 +72,25 @@ def record_data(spec: SweepSpec, console: Console) -> None:
 def _record(section: Record, folder: Path) -> str:
     """Train who plays, record episodes, and return what was recorded, in words."""
     from trainables.runtime.evaluation.record import Behaves, record_episodes, uniform_policy
+    from trainables.runtime.evaluation.record_agents import uniform_agents
 
     with ExitStack() as stack:
         policy: Actable
         if section.train is None:
             assert section.env is not None
             env, env_config = section.env, None
+            random = uniform_agents(env, None, num_envs_per_env_runner=_NUM_ENVS)
+            if random is not None:
+                return _record_agents(section, folder, random, {}, "random actions")
             policy, described = uniform_policy(env, None), "random actions"
         else:
             algorithm, described = _trained(section.train)
             stack.callback(algorithm.stop)
+            config = _played_with(section, algorithm.config)
+            if _plays_agents(config):
+                for module_id, own in algorithm.policies.items():
+                    own.save(folder / EXPERT / module_id)
+                return _record_agents(section, folder, config, algorithm.policies, described)
             trained = algorithm.get_policy()
             trained.save(folder / EXPERT)
             policy, config = trained, algorithm.config
@@ -97,6 +111,55 @@ def _record(section: Record, folder: Path) -> str:
     return (
         f"{len(returns):,} episodes{of_random}, {recorded.num_steps:,} steps, return "
         f"{sum(returns) / len(returns):.4g} on average; {described}"
+    )
+
+
+def _plays_agents(config: AlgorithmConfig) -> bool:
+    """Tell whether several agents play, each by itself, with one policy or several."""
+    from trainables.runtime.evaluation.record_agents import uniform_agents
+
+    if config.is_multi_agent() or config.plays_as_team or config.env is None:
+        return config.is_multi_agent()
+    return uniform_agents(config.env, config.env_config) is not None
+
+
+def _played_with(section: Record, config: AlgorithmConfig) -> AlgorithmConfig:
+    """Return the config that policies which were trained with one play with."""
+    played = config.copy(copy_frozen=False)
+    played.env = section.env or config.env
+    played.num_envs_per_env_runner = _NUM_ENVS
+    played.explore = section.explore
+    return played
+
+
+def _record_agents(
+    section: Record,
+    folder: Path,
+    config: AlgorithmConfig,
+    policies: Mapping[str, Policy],
+    described: str,
+) -> str:
+    """Record episodes of several agents, and return what was recorded, in words."""
+    from trainables.core.errors import ConfigError
+    from trainables.runtime.evaluation.record_agents import record_agents
+
+    if section.epsilon or section.random_share:
+        raise ConfigError(
+            "record: epsilon and random_share are not possible with several agents; allowed: 0"
+        )
+    doing(f"recording {section.episodes:,} episodes")
+    recorded = record_agents(
+        config,
+        policies,
+        folder / EPISODES,
+        num_episodes=section.episodes,
+        seed=section.seed,
+        name=folder.name.strip(".")[:8],
+    )
+    returns = recorded.played.returns
+    return (
+        f"{len(returns):,} episodes of several agents, {recorded.num_steps:,} steps of theirs, "
+        f"return {returns.mean():.4g} on average; {described}"
     )
 
 

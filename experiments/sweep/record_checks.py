@@ -43,6 +43,11 @@ def check_record(document: Document, spec: SweepSpec) -> None:
         )
     if config.env is None:
         raise document.error((*place, "config"), "record.train.config.env is missing")
+    if config.is_multi_agent() and (section.epsilon or section.random_share):
+        raise document.error(
+            ("record",),
+            "record: epsilon and random_share are not possible with several policies; allowed: 0",
+        )
     if config.num_env_runners or config.num_learners or config.evaluation_num_env_runners:
         raise document.error(
             (*place, "config"),

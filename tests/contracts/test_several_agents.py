@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from small_runs import compares_actions, settings_of, without_clocks
+from recorded_data import recorded
+from small_runs import (
+    compares_actions,
+    samples,
+    settings_of,
+    trusted,
+    without_clocks,
+)
 from telling_agents import PATTERNS
 
 from trainables import Algorithm
@@ -51,6 +61,9 @@ OWN: dict[str, Any] = {
     "n_step": 2,
     "double_q": False,
     "model": {"fcnet_hiddens": [8]},
+    "beta": 0.5,
+    "expectile": 0.9,
+    "min_q_weight": 1.0,
 }
 
 
@@ -80,6 +93,10 @@ def first_update(algo: Algorithm) -> None:
 
 def test_those_that_play_are_able() -> None:
     assert {"A2C", "APPO", "DQN", "IMPALA", "PPO", "SAC"} <= {*ABLE}
+
+
+def test_those_that_learn_from_data_are_able() -> None:
+    assert {"BC", "CQL", "IQL", "MARWIL"} <= {*ABLE}
 
 
 @pytest.mark.parametrize("name", [name for name in algorithm_names() if name not in ABLE])
@@ -121,7 +138,7 @@ def told(result: dict[str, Any], module_id: str) -> dict[str, Any]:
 def test_settings_of_a_policy_change_what_that_policy_learns(name: str) -> None:
     allowed = module_settings(get_algorithm(name).config_class)
     own = {n: value for n, value in OWN.items() if n in allowed}
-    assert len(own) > 5
+    assert len(own) > 4
     found = []
     # What an agent sees depends on no other one here, and noise on weights is drawn from a stream
     # that all policies share.
@@ -156,7 +173,8 @@ def test_a_resumed_run_is_equal_to_the_bit(name: str, tmp_path: Path) -> None:
         algo.save(str(tmp_path))
         expected = [without_clocks(algo.train()) for _ in range(2)]
         after = [weights(algo, m) for m in "ab"]
-    with get_algorithm(name).from_checkpoint(str(tmp_path)) as again:
+    trust = trusted(name, **GAME)
+    with get_algorithm(name).from_checkpoint(str(tmp_path), trust=trust) as again:
         assert again.config_of("b").lr == 1e-3
         found = [without_clocks(again.train()) for _ in range(2)]
         np.testing.assert_array_equal(np.concatenate(after), both(again))
@@ -173,13 +191,18 @@ def both(algo: Algorithm) -> np.ndarray:
 def test_policies_that_are_not_trained_stay_where_they_are(name: str) -> None:
     specs = {"a": None, "b": None, "chance": {"policy_class": "random"}}
     mapping = {"agent_0": "a", "agent_1": "b", "*": "chance"}
-    with build(name, policies=specs, policy_mapping_fn=mapping, policies_to_train=["a"]) as algo:
+    more: dict[str, Any] = {"policies": specs, "policy_mapping_fn": mapping}
+    played = ""
+    if not samples(name):
+        more |= {"evaluation_interval": 1, "evaluation_duration": 2}
+        played = "evaluation/"
+    with build(name, policies_to_train=["a"], **more) as algo:
         before = {m: weights(algo, m) for m in "ab"}
         result = [algo.train() for _ in range(2)][-1]
         assert (weights(algo, "a") != before["a"]).any()
         np.testing.assert_array_equal(weights(algo, "b"), before["b"])
     assert {n.split("/")[1] for n in result if n.startswith("learner/")} == {"a"}
-    assert result["module/chance/episode_return_mean"] > 0
+    assert result[f"{played}module/chance/episode_return_mean"] > 0
 
 
 @able
@@ -222,7 +245,8 @@ def test_policies_come_and_go(name: str, tmp_path: Path) -> None:
         assert any((now[n] != value).any() for n, value in before.items())
         algo.save(str(tmp_path))
         stays = weights(algo, "c")
-    with get_algorithm(name).from_checkpoint(str(tmp_path)) as again:
+    trust = trusted(name, **GAME)
+    with get_algorithm(name).from_checkpoint(str(tmp_path), trust=trust) as again:
         np.testing.assert_array_equal(weights(again, "c"), stays)
         assert {n.split("/")[1] for n in again.train() if n.startswith("learner/")} == learned
 
@@ -230,8 +254,12 @@ def test_policies_come_and_go(name: str, tmp_path: Path) -> None:
 @able
 @pytest.mark.parametrize("pattern", [p for p in PATTERNS if p != "two kinds"])
 def test_agents_act_as_the_environment_likes(name: str, pattern: str) -> None:
-    more = {"env": PATTERNS[pattern], "clip_rewards": True, "observation_filter": "MeanStdFilter"}
+    more: dict[str, Any] = {"env": PATTERNS[pattern], "clip_rewards": True}
     more["env_config"] = {"num_agents": 3, "length": 4}
+    if samples(name):
+        more["observation_filter"] = "MeanStdFilter"
+    else:  # which recorded data have of every pattern
+        more["policy_mapping_fn"] = {"agent_1": "a", "*": "b"}
     with build(name, **more) as algo:
         result = algo.train()
     assert result["num_env_steps_trained_lifetime"] > 0
@@ -250,7 +278,7 @@ def test_agents_of_two_kinds_have_policies_of_two_kinds(name: str) -> None:
     assert {n.split("/")[1] for n in result if n.startswith("learner/")} == {"a", "b"}
 
 
-@able
+@pytest.mark.parametrize("name", [name for name in ABLE if samples(name)])
 def test_steps_of_agents_may_be_counted(name: str) -> None:
     found = []
     for unit in ("env_steps", "agent_steps"):
@@ -259,3 +287,84 @@ def test_steps_of_agents_may_be_counted(name: str) -> None:
             found.append(algo.num_agent_steps_sampled)
             assert algo.num_env_steps_sampled > 0
     assert found[0] > found[1] > 0
+
+
+FROM_DATA = [n for n in ABLE if get_algorithm(n).config_class.learns_from_data]
+from_data = pytest.mark.parametrize("name", FROM_DATA)
+
+
+RECORDED: dict[str, Any] = {
+    **GAME,
+    **TWO,
+    "seed": 3,
+    "train_batch_size_per_learner": 64,
+    "dataset_num_iters_per_learner": 5,
+    "model": {"fcnet_hiddens": [16]},
+}
+
+
+def build_from_data(name: str, **more: Any) -> Algorithm:
+    """Build an algorithm that learns from recorded rows alone."""
+    return get_algorithm(name)(config={**RECORDED, "input_": rows_of_game(), **more})
+
+
+def rows_of_game() -> str:
+    return recorded(GAME["env"], GAME["env_config"])
+
+
+def test_all_that_learn_from_data_are_met() -> None:
+    assert {"BC", "CQL", "DQN", "IQL", "MARWIL", "SAC"} == {*FROM_DATA}
+
+
+@from_data
+def test_a_policy_learns_from_the_rows_of_its_agents(name: str) -> None:
+    folder = rows_of_game()
+    [policy] = os.listdir(folder)
+    tables = [pq.read_table(file) for file in Path(folder, policy).iterdir()]
+    frame = pa.concat_tables(tables).to_pandas()
+    with build_from_data(name) as algo:
+        result = algo.train()
+        for module_id, agents in (("a", ["agent_0"]), ("b", ["agent_1", "agent_2"])):
+            own = frame[frame["agent_id"].isin(agents)]
+            columns = algo.experience[module_id].data.columns
+            is_row = columns["valid"]
+            assert is_row.sum() == len(own) > 100
+            np.testing.assert_array_equal(columns["obs"][is_row], np.stack(own["obs"]))
+            np.testing.assert_array_equal(columns["actions"][is_row], own["action"])
+    assert {n.split("/")[1] for n in result if n.startswith("learner/")} == {"a", "b"}
+
+
+@from_data
+def test_a_run_from_data_is_resumed_to_the_bit(name: str, tmp_path: Path) -> None:
+    with build_from_data(name, evaluation_interval=1, evaluation_duration=2) as algo:
+        algo.train()
+        algo.save(str(tmp_path))
+        expected, after = without_clocks(algo.train()), both(algo)
+    assert {n for n in expected if n.startswith("evaluation/module/b/")}
+    trust = [rows_of_game()]
+    with get_algorithm(name).from_checkpoint(str(tmp_path), trust=trust) as again:
+        found = without_clocks(again.train())
+        np.testing.assert_array_equal(after, both(again))
+    assert {**expected, "config": None} == {**found, "config": None}
+
+
+@from_data
+def test_the_data_alone_say_what_agents_see(name: str) -> None:
+    config = {n: value for n, value in RECORDED.items() if n not in GAME}
+    with get_algorithm(name)(config={**config, "input_": rows_of_game()}) as algo:
+        result = algo.train()
+        assert algo.policies["b"].observation_space.shape == (4,)
+    assert result["num_env_steps_trained_lifetime"] > 0
+
+
+@pytest.mark.parametrize("name", [n for n in FROM_DATA if samples(n)])
+def test_recorded_and_sampled_rows_are_mixed_for_each_policy(name: str) -> None:
+    mixed = {"input_": {rows_of_game(): 0.5, "sampler": 0.5}}
+    buffer = {"replay_buffer_config": {"type": "ReplayBuffer", "capacity": 2000}}
+    with build(name, **mixed, **buffer) as algo:
+        algo.train()
+        for module_id in "ab":
+            data, sampled = algo.experience[module_id].parts.values()
+            assert data.num_steps > 0 and sampled.num_added > 0
+            batch = algo.experience[module_id].sample(8, gamma=0.9)
+            assert int((batch["ids"] >= 1 << 48).sum()) == 4

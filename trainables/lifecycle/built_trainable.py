@@ -122,7 +122,7 @@ class BuiltTrainable(FolderTrainable):
             self._groups = env.groups if isinstance(env, AgentsVectorEnv) else None
             self._configured = self.config  # with the policies that it begins with
             self._used_ids = {*all_policies(self.config)}  # also of policies that are removed
-            spaces = module_spaces(self.config, env, self.spaces, module_ids)
+            spaces = module_spaces(self.config, env, self._spaces_of, module_ids)
             self.policies = self._make_policies(spaces, seeds.module)
             if self.config.load_state_path is not None:
                 load_initial_weights(
@@ -203,12 +203,17 @@ class BuiltTrainable(FolderTrainable):
 
         Asked where the setting `env` is None: of an algorithm whose training steps no environment.
         If this says nothing, the settings `observation_space` and `action_space` do, or the
-        environment of evaluations.
+        environment of evaluations. One that takes a `module_id`, too, says it of each module.
 
         Args:
             config: The algorithm's config.
         """
         return None
+
+    def _spaces_of(self, module_id: str) -> tuple[gym.Space, gym.Space] | None:
+        said: tuple[gym.Space, gym.Space] | None
+        said = self._of_module(module_id, self.spaces, self.config)
+        return said
 
     def _make_policies(
         self, spaces: Mapping[str, Spaces], seed: np.random.SeedSequence

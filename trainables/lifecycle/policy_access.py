@@ -199,7 +199,9 @@ class PolicyAccess(BuiltTrainable):
 
     def _several_agents(self) -> dict[str, Any]:
         """Return what plays with several agents: all policies, and which acts for whom."""
-        return {} if self._groups is None else {SEVERAL_AGENTS: told_agents(self._evaluated)}
+        if self._groups is None and not self.config.is_multi_agent():
+            return {}
+        return {SEVERAL_AGENTS: told_agents(self._evaluated)}
 
     def export_policy_model(
         self,

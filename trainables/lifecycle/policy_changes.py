@@ -176,6 +176,11 @@ class PolicyChanges(PolicyAccess):
         self._used_ids |= {*state["used_policy_ids"]}
 
     def _check_change(self, name: str, **given: Any) -> None:
+        if self._groups is None and self.config.is_multi_agent():
+            raise ConfigError(
+                f"{name}: which agents there are, and their spaces, the environment says; allowed: "
+                "with the setting env"
+            )
         if self._groups is None:
             raise ConfigError(f"{name}: the environment has one agent, and so there is one policy")
         if not given["evaluation_workers"]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple
 
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.several_agents import all_policies
 from trainables.core.data.spaces import space_mismatch
 from trainables.core.errors import ConfigError
-from trainables.runtime.envs.make import evaluation_options, make_vector_env
-from trainables.runtime.envs.multi_agent.make import AnyVectorEnv
+from trainables.runtime.envs.make import evaluation_options
+from trainables.runtime.envs.multi_agent.make import AnyVectorEnv, make_slots
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 
 
@@ -26,14 +29,14 @@ class Spaces(NamedTuple):
 def policy_spaces(
     config: AlgorithmConfig,
     env: VectorEnv | None,
-    of_data: Callable[[Any], tuple[gym.Space, gym.Space] | None],
+    of_data: Callable[[], tuple[gym.Space, gym.Space] | None],
 ) -> Spaces:
     """Return the spaces of an environment or of data, or those that settings put in their place.
 
     Args:
         config: The algorithm's config.
         env: The environment that the setting `env` names; None if it names none.
-        of_data: `Algorithm.spaces`, which is asked if there is no environment.
+        of_data: Says the spaces of the data, if they have any: asked if there is no environment.
 
     Raises:
         ConfigError: if nothing says them, or if a setting does not fit what does.
@@ -41,7 +44,7 @@ def policy_spaces(
     if env is not None:
         found = Spaces(env.single_observation_space, env.single_action_space)
         return _overridden(config, found, "the environment's")
-    said = of_data(config)
+    said = of_data()
     if said is not None:
         return _overridden(config, Spaces(*said), "the data's")
     if config.observation_space is not None and config.action_space is not None:
@@ -57,25 +60,58 @@ def policy_spaces(
 def module_spaces(
     config: AlgorithmConfig,
     env: AnyVectorEnv | None,
-    of_data: Callable[[Any], tuple[gym.Space, gym.Space] | None],
+    of_data: Callable[[str], tuple[gym.Space, gym.Space] | None],
     module_ids: Collection[str],
 ) -> dict[str, Spaces]:
     """Return the spaces of each module; see `policy_spaces`.
 
-    With several agents they are those of the agents that are mapped to it.
+    With several agents they are those of the agents that are mapped to it, in the environment or
+    in the data.
 
     Args:
         config: The algorithm's config.
         env: The environment that the setting `env` names; None if it names none.
-        of_data: `Algorithm.spaces`, which is asked if there is no environment.
+        of_data: `Algorithm.spaces` of a module, which is asked if there is no environment.
         module_ids: The ids of the modules.
 
     Raises:
         ConfigError: if nothing says them, or if a setting does not fit what does.
     """
-    if not isinstance(env, AgentsVectorEnv):
-        return dict.fromkeys(module_ids, policy_spaces(config, env, of_data))
-    specs, _ = config.get_multi_agent_setup(env=env)
+    if isinstance(env, AgentsVectorEnv):
+        return _agents_spaces(config, module_ids, env=env)
+    if env is None and config.is_multi_agent():
+        given = {m: _spaces_without_env(config, of_data, m) for m in module_ids}
+        known = {m: spaces for m, spaces in given.items() if spaces is not None}
+        if len(known) == len(given) or config.evaluation_env is None:
+            return _agents_spaces(config, module_ids, spaces=known)
+        with _evaluation_env(config) as evaluated:
+            return _agents_spaces(config, module_ids, env=evaluated, spaces=known)
+    of_any = partial(of_data, next(iter(module_ids)))
+    return dict.fromkeys(module_ids, policy_spaces(config, env, of_any))
+
+
+def _spaces_without_env(
+    config: AlgorithmConfig,
+    of_data: Callable[[str], tuple[gym.Space, gym.Space] | None],
+    module_id: str,
+) -> Spaces | None:
+    """Return the spaces of the data of a module; None: they say none."""
+    spec = all_policies(config)[module_id]
+    if spec.observation_space is not None and spec.action_space is not None:
+        return Spaces(spec.observation_space, spec.action_space)
+    said = of_data(module_id)
+    return None if said is None else _overridden(config, Spaces(*said), f"the data of {module_id}")
+
+
+def _agents_spaces(
+    config: AlgorithmConfig,
+    module_ids: Collection[str],
+    *,
+    env: AnyVectorEnv | None = None,
+    spaces: Mapping[str, tuple[gym.Space, gym.Space]] | None = None,
+) -> dict[str, Spaces]:
+    """Return what the agents of each module see and do, by an environment, or as it is given."""
+    specs, _ = config.get_multi_agent_setup(env=env, spaces=spaces)
     found = {}
     for module_id in module_ids:
         observation, action = specs[module_id].observation_space, specs[module_id].action_space
@@ -84,17 +120,27 @@ def module_spaces(
     return found
 
 
-def _evaluation_spaces(config: AlgorithmConfig) -> Spaces:
+@contextmanager
+def _evaluation_env(config: AlgorithmConfig) -> Iterator[AnyVectorEnv]:
     evaluated = config.get_evaluation_config_object()
-    env = make_vector_env(
+    env = make_slots(
+        evaluated,
         evaluated.env,
         evaluated.env_config_for(training=False),
         options=evaluation_options(evaluated, 0, None),
     )
     try:
-        return Spaces(env.single_observation_space, env.single_action_space)
+        yield env
     finally:
         env.close()
+
+
+def _evaluation_spaces(config: AlgorithmConfig) -> Spaces:
+    with _evaluation_env(config) as env:
+        if isinstance(env, AgentsVectorEnv):
+            [spaces] = _agents_spaces(config, [*all_policies(config)], env=env).values()
+            return spaces
+        return Spaces(env.single_observation_space, env.single_action_space)
 
 
 def _overridden(config: AlgorithmConfig, found: Spaces, whose: str) -> Spaces:

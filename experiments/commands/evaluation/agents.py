@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.evaluation.evaluated import (
     Evaluation,
-    names_of,
     notes_of,
     shown_progress,
     stopped_by_ctrl_c,
 )
-from experiments.commands.evaluation.played_policy import environment_of
+from experiments.commands.evaluation.played_agents import played_agents
 from experiments.commands.evaluation.policy_sources import PolicySource
 from experiments.errors import ExperimentError
-from trainables.core.callables import UntrustedName, is_findable
-from trainables.core.config.agent_mapping import OTHERS
-from trainables.core.policy.policy import Policy
-from trainables.runtime.evaluation.agents import SEVERAL_AGENTS, evaluate_agents
+from trainables.runtime.evaluation.agents import evaluate_agents
 from trainables.runtime.evaluation.agents_watch import AgentsWatch
 from trainables.runtime.evaluation.watch import EpisodeLog, Outcome, Watch
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trainables.core.config.config import AlgorithmConfig
     from trainables.core.data.agents_episode import AgentsEpisode
     from trainables.runtime.envs.multi_agent.vector_env import AgentGroup
-
-_MAPPING = "policy_mapping_fn"
-_HOW = "--policy-mapping agent=policy,…,*=policy, or module:name of a function"
 
 
 class AgentsLog(AgentsWatch):
@@ -92,22 +84,23 @@ def evaluate_agents_of(
     """
     if videos:
         raise ExperimentError("--video: episodes of several agents are not filmed")
-    policies, metadata = _loaded(source, trust, with_env=env is None)
-    first = next(iter(policies.values()))
-    trained_by = first.metadata.get("algorithm")
-    if algo is not None and algo not in names_of(first):
+    played = played_agents(
+        source,
+        env=env,
+        env_config=env_config,
+        explore=explore,
+        num_envs=num_envs,
+        trust=trust,
+        policy_mapping=policy_mapping,
+    )
+    config, trained_by = played.config, played.trained_by
+    if algo is not None and algo not in played.names:
         raise ExperimentError(f"{source.folder} was trained by {trained_by}, not by {algo}")
-    environment, made_with, told = environment_of(metadata, source.folder, env, env_config, trust)
-    settings = {**told, "env_config": made_with or {}}
-    settings["num_envs_per_env_runner"] = num_envs or told["num_envs_per_env_runner"]
-    settings["explore"] = told["explore"] if explore is None else explore
-    given = _given_mapping(policy_mapping)
-    config = _config(source, settings, metadata[SEVERAL_AGENTS], policies, trust, given, explore)
     about = {
         "policy": str(source.folder),
         "algorithm": trained_by,
-        "env": environment,
-        "env_config": made_with,
+        "env": played.environment,
+        "env_config": played.env_config,
         "seed": seed,
         "num_envs": config.num_envs_per_env_runner,
         "explore": config.explore,
@@ -127,7 +120,7 @@ def evaluate_agents_of(
         start = time.perf_counter()
         evaluate_agents(
             config,
-            policies,
+            played.policies,
             num_episodes=episodes,
             seed=seed,
             time_limit=max_steps,
@@ -140,8 +133,8 @@ def evaluate_agents_of(
     return Evaluation(
         source,
         trained_by,
-        environment,
-        made_with,
+        played.environment,
+        played.env_config,
         seed,
         config.num_envs_per_env_runner,
         config.explore,
@@ -152,102 +145,3 @@ def evaluate_agents_of(
         modules=log.modules,
         agents=log.agents,
     )
-
-
-def _loaded(
-    source: PolicySource, trust: Collection[str], *, with_env: bool
-) -> tuple[dict[str, Policy], dict[str, Any]]:
-    """Return the policies by id, and the metadata of one, which say how all play."""
-    from trainables.core.trust import refuse
-    from trainables.runtime.evaluation.needed_trust import stored_doubts
-
-    folders = source.policies or {source.folder.name: source.folder}
-    if with_env:  # networks and environment in one error
-        doubts = [doubt for folder in folders.values() for doubt in stored_doubts(folder)]
-        refuse(doubts, trust, str(source.folder))
-    policies = {m: Policy.load(folder, trust=trust) for m, folder in folders.items()}
-    metadata = next(iter(policies.values())).metadata
-    if SEVERAL_AGENTS not in metadata:
-        raise ExperimentError(
-            f"{source.folder} holds the policies {', '.join(policies)} of an environment with one "
-            "agent, which the class that trained them deals out; evaluate one of them"
-        )
-    if not source.policies:  # a folder of its own may have any name
-        learned = [m for m, spec in _specs(metadata).items() if spec["policy_class"] is None]
-        if source.folder.name not in learned:
-            if len(learned) > 1:
-                raise ExperimentError(
-                    f"{source.folder} is one of the policies {', '.join(learned)}; give the folder "
-                    "that holds them, or name this one's by its id"
-                )
-            policies = {learned[0]: policies[source.folder.name]}
-    return policies, metadata
-
-
-def _specs(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(metadata[SEVERAL_AGENTS]["policies"])
-
-
-def _given_mapping(text: str | None) -> Any:
-    """Return a mapping as `--policy-mapping` has it.
-
-    Raises:
-        ExperimentError: It is of another form.
-    """
-    if text is None or (":" in text and "=" not in text):
-        return text
-    pairs = [part.strip().partition("=") for part in text.split(",")]
-    if not all(agent and equals and policy_id for agent, equals, policy_id in pairs):
-        raise ExperimentError(f"--policy-mapping {text}: allowed: {_HOW}")
-    return {agent.strip(): policy_id.strip() for agent, _, policy_id in pairs}
-
-
-def _config(
-    source: PolicySource,
-    settings: Mapping[str, Any],
-    stored: Mapping[str, Any],
-    policies: Mapping[str, Policy],
-    trust: Collection[str],
-    mapping: Any,
-    explore: bool | None,
-) -> AlgorithmConfig:
-    """Return the config that the policies play with.
-
-    Raises:
-        ExperimentError: A policy is missing, or the mapping must be given.
-        CheckpointError: Code is not trusted.
-    """
-    from trainables.core.config.config import AlgorithmConfig
-    from trainables.core.trust import doubts_of, refuse, resolved
-
-    told = dict(stored)
-    told.pop("league", None)  # its line-ups say who plays whom
-    if mapping is not None:
-        told.pop(_MAPPING, None)
-    elif isinstance(told.get(_MAPPING), UntrustedName) and not is_findable(told[_MAPPING]):
-        raise ExperimentError(
-            f"{source.folder}: the policies were mapped to agents by {str(told[_MAPPING])!r}, "
-            f"which cannot be found again; give {_HOW}"
-        )
-    told["policies"] = {
-        m: {**spec, "config": {}} if explore is not None and spec["policy_class"] is None else spec
-        for m, spec in told["policies"].items()
-        if m in policies or spec["policy_class"] is not None
-    }
-    _refuse_missing(source, told["policies"], told.get(_MAPPING) if mapping is None else mapping)
-    told = AlgorithmConfig.check(told)
-    refuse(doubts_of(AlgorithmConfig, told), trust, str(source.folder))
-    told = resolved(told, trust, str(source.folder))
-    own = {} if mapping is None else {_MAPPING: mapping}
-    return AlgorithmConfig.from_dict({**told, **settings, **own})
-
-
-def _refuse_missing(source: PolicySource, policies: Collection[str], mapping: Any) -> None:
-    """Refuse a mapping that names a policy which is not there."""
-    for policy_id in mapping.values() if isinstance(mapping, Mapping) else ():
-        if policy_id not in policies:
-            raise ExperimentError(
-                f"{source.folder} holds no policy {policy_id!r}, for which agents are meant; there "
-                f"are {', '.join(policies)}: give --policy-mapping, e.g. "
-                f"'{OTHERS}={next(iter(policies))}'"
-            )

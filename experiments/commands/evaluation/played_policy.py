@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 NUM_ENVS = 8
 """Slots that are stepped together, as in the evaluations of an algorithm."""
 
+RANDOM_ACTIONS = "random actions"
+
 
 @dataclass(frozen=True)
 class PlayedPolicy:
@@ -63,9 +65,17 @@ def played_policy(
     policy = source.load(trust)
     told = environment_of(policy.metadata, source.folder, env, env_config, trust)
     environment, env_config, as_trained = told
+    return PlayedPolicy(
+        policy, source, environment, env_config, as_trained, described_policy(source)
+    )
+
+
+def described_policy(source: PolicySource | None) -> str:
+    """Return which policy plays, in words; None: actions are random."""
+    if source is None:
+        return RANDOM_ACTIONS
     chosen = f" ({source.chosen})" if source.chosen else ""
-    described = f"{shown_path(source.folder)}{chosen}"
-    return PlayedPolicy(policy, source, environment, env_config, as_trained, described)
+    return f"{shown_path(source.folder)}{chosen}"
 
 
 def environment_of(

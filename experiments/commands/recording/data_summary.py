@@ -73,6 +73,7 @@ class DataSummary:
         num_truncated: Episodes that a limit ended.
         num_cut: Pieces of episodes whose beginning or end is missing.
         num_logp: Steps whose log-probability is known.
+        agents: Steps of each agent that is named, by its id.
         actions: How often which action was taken.
         left_out: Elements of actions that were not looked at, as there are so many.
         broken: Messages of rows, lines and files that cannot be read.
@@ -93,6 +94,7 @@ class DataSummary:
     num_truncated: int = 0
     num_cut: int = 0
     num_logp: int = 0
+    agents: dict[str, int] = field(default_factory=dict)
     actions: list[ActionCounts] = field(default_factory=list)
     left_out: int = 0
     broken: list[str] = field(default_factory=list)
@@ -176,6 +178,9 @@ def _read(source: Source, spaces: DataSpaces, summary: DataSummary) -> None:
             ends = episode.terminated or episode.truncated
             summary.num_steps += len(episode)
             summary.num_logp += 0 if episode.logp is None else int((~np.isnan(episode.logp)).sum())
+            if episode.agent_id:
+                before = summary.agents.get(episode.agent_id, 0)
+                summary.agents[episode.agent_id] = before + len(episode)
             counter.add(layout.leaves(episode.actions))
             if not ends or episode.first_step:
                 summary.num_cut += 1

@@ -18,6 +18,7 @@ MOST_SHOWN = 20  # broken rows that are listed
 _BINS, _WIDTH = 10, 40  # of the histogram of returns
 _MOST_ELEMENTS = 12
 _MOST_CHOICES = 8
+_MOST_AGENTS = 8
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -59,6 +60,11 @@ def facts(summary: DataSummary) -> list[tuple[str, str]]:
     found.append(
         ("recorded", f"{summary.num_episodes:,} episodes{pieces}, {summary.num_steps:,} steps")
     )
+    if len(summary.agents) > 1:
+        pairs = sorted(summary.agents.items())[:_MOST_AGENTS]
+        rest = len(summary.agents) - len(pairs)
+        told = ", ".join(f"{agent} {steps:,}" for agent, steps in pairs)
+        found.append(("steps of", told + (f" and {rest} more agents" if rest else "")))
     if summary.num_episodes:
         terminated = summary.num_terminated / summary.num_episodes
         found.append(

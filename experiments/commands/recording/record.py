@@ -12,13 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.commands.evaluation.evaluated import shown_progress, stopped_by_ctrl_c
-from experiments.commands.evaluation.played_policy import NUM_ENVS, PlayedPolicy, played_policy
+from experiments.commands.evaluation.played_policy import (
+    NUM_ENVS,
+    PlayedPolicy,
+    described_policy,
+    played_policy,
+)
+from experiments.commands.evaluation.policy_sources import PolicySource, find_policy, plays_agents
 from experiments.errors import ExperimentError
 from experiments.output_files import why_not_writable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from experiments.commands.evaluation.played_agents import PlayedAgents
     from trainables.runtime.evaluation.record import Behaves
     from trainables.runtime.evaluation.watch import EpisodeRecord
 
@@ -44,6 +51,7 @@ class Recording:
         num_files: The files that were written.
         nbytes: Their size.
         wall_s: Seconds that playing took.
+        of_several: Whether several agents played.
     """
 
     folder: Path
@@ -56,6 +64,13 @@ class Recording:
     num_files: int
     nbytes: int
     wall_s: float
+    of_several: bool = False
+
+    @property
+    def parts(self) -> list[Path]:
+        """Folders whose rows belong together: of several policies one each, else the folder."""
+        inside = [path for path in self.folder.iterdir() if path.is_dir()]
+        return sorted(inside) if self.of_several else [self.folder]
 
     @property
     def interrupted(self) -> bool:
@@ -79,9 +94,12 @@ def record_folder(
     max_steps: int | None = None,
     trust: Collection[str] = (),
     append: bool = False,
+    policy_mapping: str | None = None,
     progress: Console | None = None,
 ) -> Recording:
     """Record episodes: whole files or none.
+
+    Of several agents each one's rows are written, to a folder for each policy that acted.
 
     Every slot plays one episode at a time, so that short ones are not favoured: these are the
     episodes of `tunescape evaluate` with the same seed.
@@ -104,6 +122,8 @@ def record_folder(
         max_steps: Cut episodes off that are longer.
         trust: Code that the policy may name, as `module:name`.
         append: Whether the folder may hold data already, which are kept.
+        policy_mapping: Which of several policies acts for which agent: `agent=policy,…,*=policy`,
+            or `module:name` of a function; by default as in training.
         progress: Where progress is shown.
 
     Returns:
@@ -111,7 +131,7 @@ def record_folder(
 
     Raises:
         ExperimentError: The folder cannot be written, or holds something already; or the policy is
-            missing.
+            missing; or several agents are to mix random actions in.
         ConfigError: The policy or the environment does not work, see `evaluate_folder`; or actions
             without bounds are to be random.
         KeyboardInterrupt: Ctrl-C came before an episode had ended.
@@ -119,14 +139,38 @@ def record_folder(
     from trainables.runtime.evaluation.record import Behaves, record_episodes, uniform_policy
 
     check_target(folder, append=append)
-    if str(policy) == RANDOM:
-        if env is None:
-            raise ExperimentError(f"record {RANDOM}: name the environment with --env")
+    source = None if str(policy) == RANDOM else find_policy(Path(policy))
+    several = _several_agents(source, env, env_config, explore, num_envs, trust, policy_mapping)
+    if several is not None:
+        if epsilon or random_share:
+            raise ExperimentError(
+                "--epsilon and --random-share are not possible with several agents; allowed: "
+                "recordings of several policies in one folder (--append), also of `random`"
+            )
+        return _record_agents(
+            several,
+            folder,
+            described_policy(source),
+            episodes=episodes,
+            seed=seed,
+            max_steps=max_steps,
+            format_=format_,
+            progress=progress,
+        )
+    if policy_mapping is not None:
+        raise ExperimentError("--policy-mapping: one agent plays; allowed: without it")
+    if source is None:
+        assert env is not None
         played = PlayedPolicy(
-            uniform_policy(env, env_config), None, env, env_config, _UNTRAINED, "random actions"
+            uniform_policy(env, env_config),
+            None,
+            env,
+            env_config,
+            _UNTRAINED,
+            described_policy(None),
         )
     else:
-        played = played_policy(Path(policy), env, env_config, trust)
+        played = played_policy(source, env, env_config, trust)
     behaves = Behaves(
         episodes,
         seed,
@@ -157,8 +201,7 @@ def record_folder(
         wall_s = time.perf_counter() - start
     if not recorded.episodes:
         raise KeyboardInterrupt
-    after = _sizes(folder)
-    written = {path: size for path, size in after.items() if before.get(path) != size}
+    num_files, nbytes = _written(folder, before)
     return Recording(
         folder,
         played.described,
@@ -167,9 +210,94 @@ def record_folder(
         recorded.num_random,
         episodes,
         recorded.num_steps,
-        len(written),
-        sum(written.values()),
+        num_files,
+        nbytes,
         wall_s,
+    )
+
+
+def _several_agents(
+    source: PolicySource | None,
+    env: str | None,
+    env_config: dict[str, Any] | None,
+    explore: bool | None,
+    num_envs: int | None,
+    trust: Collection[str],
+    policy_mapping: str | None,
+) -> PlayedAgents | None:
+    """Return the policies that play together; None: one agent plays.
+
+    Args:
+        source: Where they come from; None: actions are random.
+        env: See `record_folder`, as the others.
+        env_config: See `record_folder`.
+        explore: See `record_folder`.
+        num_envs: See `record_folder`.
+        trust: See `record_folder`.
+        policy_mapping: See `record_folder`.
+    """
+    from experiments.commands.evaluation.played_agents import played_agents
+    from experiments.commands.recording.record_agents import random_agents
+
+    if source is None:
+        if env is None:
+            raise ExperimentError(f"record {RANDOM}: name the environment with --env")
+        return random_agents(env, env_config, num_envs or NUM_ENVS)
+    if not plays_agents(source):
+        return None
+    return played_agents(
+        source,
+        env=env,
+        env_config=env_config,
+        explore=explore,
+        num_envs=num_envs,
+        trust=trust,
+        policy_mapping=policy_mapping,
+    )
+
+
+def _record_agents(
+    played: PlayedAgents,
+    folder: Path,
+    described: str,
+    *,
+    episodes: int,
+    seed: int,
+    max_steps: int | None,
+    format_: str,
+    progress: Console | None,
+) -> Recording:
+    from experiments.commands.recording.record_agents import record_played_agents
+
+    config = played.config
+    how = (episodes, seed, max_steps, config.explore, config.num_envs_per_env_runner)
+    told = [described, played.environment, played.env_config, how, config.policy_mapping_fn]
+    before = _sizes(folder)
+    recorded = record_played_agents(
+        played,
+        folder,
+        name=_short_name(told),
+        episodes=episodes,
+        seed=seed,
+        max_steps=max_steps,
+        format_=format_,
+        progress=progress,
+    )
+    if not recorded.episodes:
+        raise KeyboardInterrupt
+    num_files, nbytes = _written(folder, before)
+    return Recording(
+        folder,
+        described,
+        played.environment,
+        recorded.episodes,
+        0 if played.policies else len(recorded.episodes),
+        episodes,
+        recorded.num_steps,
+        num_files,
+        nbytes,
+        recorded.wall_s,
+        of_several=True,
     )
 
 
@@ -194,7 +322,17 @@ def check_target(folder: Path, *, append: bool) -> None:
 def _name_of(played: PlayedPolicy, behaves: Behaves) -> str:
     """Return a short name of a recording: the same one for the same episodes."""
     told = [played.described, str(played.environment), played.env_config, asdict(behaves)]
+    return _short_name(told)
+
+
+def _short_name(told: list[Any]) -> str:
     return hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()[:8]
+
+
+def _written(folder: Path, before: dict[Path, int]) -> tuple[int, int]:
+    """Return how many files are new, or longer, than they were, and their size."""
+    written = [size for path, size in _sizes(folder).items() if before.get(path) != size]
+    return len(written), sum(written)
 
 
 def _sizes(folder: Path) -> dict[Path, int]:

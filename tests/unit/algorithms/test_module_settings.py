@@ -17,7 +17,7 @@ from trainables import (
     PPO,
     SAC,
     DQNConfig,
-    MARWILConfig,
+    DreamerV3Config,
     PPOConfig,
 )
 from trainables.core.config.config import DEFAULT_MODULE_ID
@@ -524,7 +524,7 @@ def test_a_module_without_settings_has_the_config_itself() -> None:
 
 
 def test_an_algorithm_of_one_agent_refuses_settings_of_a_policy() -> None:
-    config = MARWILConfig(env="CartPole-v1")
+    config = DreamerV3Config(env="CartPole-v1")
     config.algorithm_config_overrides_per_module = {DEFAULT_MODULE_ID: {"lr": 0.5}}
-    with pytest.raises(ConfigError, match="'default_policy': lr: not supported by MARWIL"):
+    with pytest.raises(ConfigError, match="'default_policy': lr: not supported by DreamerV3"):
         config.validate()

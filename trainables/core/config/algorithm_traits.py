@@ -18,12 +18,6 @@ from trainables.core.config.reference.defaults import is_model_default
 from trainables.core.config.settings import Settings, is_search_domain
 from trainables.core.errors import ConfigError
 
-OF_DATA_ALONE = (
-    "recorded rows do not say whose they are; train one policy at a time from its own rows, and "
-    "let a run with several agents begin with its weights (load_state_path)"
-)
-"""Why an algorithm of recorded data trains no policies of several agents."""
-
 
 class AlgorithmTraits(TakesOlderNames):
     """Part of `AlgorithmConfig`: what a subclass says that its algorithm has and does without.

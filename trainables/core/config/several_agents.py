@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from trainables.core.config.agent_mapping import PoliciesToTrain, PolicyMapping
-from trainables.core.config.input_shares import SAMPLER
+from trainables.core.config.input_shares import SAMPLER, is_code_name
 from trainables.core.config.league import check_learners
 from trainables.core.config.line_ups import named_policies
 from trainables.core.config.module_overrides import merge_overrides
@@ -29,7 +29,6 @@ _ONLY_ALONE: dict[str, tuple[Any, ...]] = {
     "batch_mode": ("truncate_episodes",),
     "env_task_fn": (None,),
     "record_env": (False,),
-    "output": (None,),
 }
 
 
@@ -201,6 +200,7 @@ def check_multi_agent(config: AlgorithmConfig) -> None:
     _check_policy_map(config, policies)
     if config.is_multi_agent():
         refuse_for_several_agents(config)
+        _check_data(config)
     for policy_id in policies:
         if own := module_overrides(config, policy_id):
             _refuse_own_settings(config, policy_id, own)
@@ -237,10 +237,6 @@ def refuse_for_several_agents(config: AlgorithmConfig) -> None:
         raise ConfigError(
             f"{algorithm} is not supported with several agents: {why}; allowed: {able}"
         )
-    if {*config.input_shares} != {SAMPLER}:
-        raise ConfigError(
-            f"input_ = {config.input_!r} is not supported with several agents; allowed: 'sampler'"
-        )
     for name, allowed in _ONLY_ALONE.items():
         if config[name] not in allowed:
             shown = " or ".join(map(repr, allowed))
@@ -253,10 +249,43 @@ def refuse_for_several_agents(config: AlgorithmConfig) -> None:
             "whole fragments, of as many rows as agents act, and each number would be another "
             "program; allowed: False"
         )
+    if callable(config.output) or is_code_name(config.output):
+        raise ConfigError(
+            f"output = {config.output!r} is not supported with several agents: what each policy "
+            "did is written apart; allowed: a folder or URL, 'logdir', 'dataset'"
+        )
+    if config.output_config.get("format") == "minari":
+        raise ConfigError(
+            "output_config: format = 'minari' is not supported with several agents: its data sets "
+            "have no place for agents' ids; allowed: parquet, json"
+        )
     if config.remote_env_batch_wait_ms:
         raise ConfigError(
             f"remote_env_batch_wait_ms = {config.remote_env_batch_wait_ms} is not supported with "
             "several agents: all slots are waited for at each step; allowed: 0"
+        )
+
+
+def _check_data(config: AlgorithmConfig) -> None:
+    """See that recorded data are for policies that agents' ids tell.
+
+    Raises:
+        ConfigError: naming the setting.
+    """
+    if config.off_policy_estimation_methods:
+        raise ConfigError(
+            f"off_policy_estimation_methods = {config.off_policy_estimation_methods!r} is not "
+            "supported with several policies: an estimate is of what one policy is worth where "
+            "nobody else acts; allowed: {}"
+        )
+    if {*config.input_shares} == {SAMPLER}:
+        return
+    if config.league is not None or isinstance(config.policy_mapping_fn, list):
+        name = "policy_mapping_fn" if config.league is None else "league"
+        raise ConfigError(
+            f"{name} = {config[name]!r} is not supported with input_ = {config.input_!r}: who acts "
+            "for an agent is drawn for each episode, and recorded rows are those of its agent; "
+            "allowed: a policy_mapping_fn by agents' ids, e.g. {'agent_0': 'a', '*': 'b'}"
         )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from trainables.core.config.agent_mapping import PoliciesToTrain
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.data.batch import Rollout
+
+T = TypeVar("T")
 
 
 class TrainChoice:
@@ -31,9 +33,14 @@ class TrainChoice:
         """Whether there is a function to ask."""
         return self._is_trained is not None
 
-    def __call__(self, rollouts: Mapping[str, Rollout]) -> dict[str, Rollout]:
-        """Return the rollouts `[T, N]`, by module id, of the modules that are trained on them."""
+    def __call__(self, batches: Mapping[str, T]) -> dict[str, T]:
+        """Return what modules are trained on, of those that are.
+
+        Args:
+            batches: By module id, what each would learn from: a rollout `[T, N]`, or columns
+                `[B, …]` that were drawn from data.
+        """
         is_trained = self._is_trained
         if is_trained is None:
-            return dict(rollouts)
-        return {m: rollout for m, rollout in rollouts.items() if is_trained(m, rollout)}
+            return dict(batches)
+        return {m: batch for m, batch in batches.items() if is_trained(m, batch)}

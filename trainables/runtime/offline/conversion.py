@@ -207,7 +207,7 @@ def _goes_on(before: Episode, after: Episode) -> bool:
     """Return whether a piece follows another one of the same episode."""
     return (
         bool(before.episode_id)
-        and before.episode_id == after.episode_id
+        and (before.episode_id, before.agent_id) == (after.episode_id, after.agent_id)
         and not (before.terminated or before.truncated)
         and after.first_step == before.first_step + len(before)
         and bool(np.array_equal(before.obs[-1], after.obs[0]))

@@ -51,12 +51,14 @@ class Episode:
             recording ends amid the episode.
         logp: Log-probability of each action under the policy that took it, `[L]`, float32; None if
             nobody noted it.
-        episode_id: Tells episodes of one source apart.
+        episode_id: Tells episodes of one source apart; those of several agents that took part in
+            the same one may share it.
         first_step: The number of the first row within its episode: 0 unless the beginning is
             missing.
         file: Where it was read from; empty if it was not read.
         row: The row of that file that it begins in.
         module_id: The module that acted; empty if nobody said.
+        agent_id: The agent that acted; empty if nobody said.
     """
 
     obs: np.ndarray
@@ -70,6 +72,7 @@ class Episode:
     file: str = ""
     row: int = 0
     module_id: str = ""
+    agent_id: str = ""
 
     def __len__(self) -> int:
         return len(self.rewards)

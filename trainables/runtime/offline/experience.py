@@ -9,10 +9,12 @@ import numpy as np
 
 from trainables.core.config.input_shares import SAMPLER, InputKey
 from trainables.core.config.off_policy import OffPolicyConfig
+from trainables.core.config.several_agents import all_policies
 from trainables.core.data.spaces import space_mismatch
 from trainables.core.errors import ConfigError
 from trainables.core.logs import logger
 from trainables.core.policy.policy import Policy
+from trainables.runtime.offline.agent_rows import rows_of_policy
 from trainables.runtime.offline.data_set import load_data_set
 from trainables.runtime.offline.episode import DataSpaces
 from trainables.runtime.offline.inputs import find_source
@@ -33,8 +35,12 @@ def reads_data(config: OffPolicyConfig) -> bool:
     return {*config.input_shares} != {SAMPLER}
 
 
-def data_spaces(config: OffPolicyConfig) -> DataSpaces | None:
+def data_spaces(config: OffPolicyConfig, module_id: str | None = None) -> DataSpaces | None:
     """Return the spaces of the data that `input_` names, None if they say none.
+
+    Args:
+        config: The algorithm's config.
+        module_id: The policy that learns from them; None: the only one.
 
     Raises:
         DataError: if two of them are of different spaces, or nothing can be told of them.
@@ -43,7 +49,7 @@ def data_spaces(config: OffPolicyConfig) -> DataSpaces | None:
     for item in config.input_shares:
         if item == SAMPLER or input_creator(item) is not None:
             continue
-        source = _source(config, item)
+        source = _source(config, item, module_id)
         stated = source.spaces()
         if stated is not None:
             found[source.name] = stated
@@ -76,6 +82,7 @@ def make_offline_experience(
     seed: np.random.SeedSequence,
     make_buffer: MakeBuffer,
     log_dir: str = "",
+    module_id: str | None = None,
 ) -> Experience:
     """Return what `input_` says that a policy learns from: data, or a mixture.
 
@@ -85,6 +92,7 @@ def make_offline_experience(
         seed: The seed of the draws.
         make_buffer: Returns a replay buffer for what is sampled, if that is a part of it.
         log_dir: The trial's folder, which readers of one's own are told.
+        module_id: The policy's id; None: it is the only one, and learns from all rows.
 
     Raises:
         ConfigError: for data that the policy cannot learn from, or settings that do not go with it.
@@ -95,7 +103,7 @@ def make_offline_experience(
     parts = {
         _name(item): make_buffer(own)
         if item == SAMPLER
-        else _data(config, policy, item, own, log_dir)
+        else _data(config, policy, item, own, log_dir, module_id)
         for item, own in zip(config.input_shares, seeds, strict=True)
     }
     if len(parts) == 1:
@@ -109,9 +117,11 @@ def _data(
     item: InputKey,
     seed: np.random.SeedSequence,
     log_dir: str,
+    module_id: str | None,
 ) -> Experience:
     bound = config.resolve().reward_bound
     if input_creator(item) is not None:
+        _refuse_of_several(config, item)
         return ReaderExperience(
             make_reader(item, IOContext(log_dir, config)),
             reader_name(item),
@@ -125,19 +135,49 @@ def _data(
             ),
         )
     spaces = DataSpaces(policy.observation_space, policy.action_space)
-    data = load_data_set(_source(config, item), spaces)
+    data = load_data_set(_source(config, item, module_id), spaces)
     logger.info("learning from %s: %d steps, digest %s", data.name, data.num_steps, data.digest)
     return OfflineData(data, policy, seed, bound)
 
 
-def _source(config: OffPolicyConfig, item: Any) -> Source:
+def _source(config: OffPolicyConfig, item: Any, module_id: str | None) -> Source:
     has_reader = any(input_creator(other) is not None for other in config.input_shares)
-    return find_source(
+    found = find_source(
         item,
         config.input_config,
         actions_normalized=config.actions_in_input_normalized,
         other_keys=has_reader,
     )
+    if module_id is None or not config.is_multi_agent():
+        return found
+    return rows_of_policy(found, config, module_id)
+
+
+def _refuse_of_several(config: OffPolicyConfig, item: InputKey) -> None:
+    """Refuse a reader where several policies would learn from what it gives."""
+    policies = all_policies(config)
+    if len(policies) > 1:
+        raise ConfigError(
+            f"input_: {reader_name(item)} is not possible with several policies "
+            f"({', '.join(policies)}): a reader's batches are of one; allowed: files, whose rows "
+            "say by agent_id whose they are"
+        )
+
+
+def renewed(before: Experience, after: Experience) -> Experience:
+    """Return experience with other data, where the data that a policy is to learn from are others.
+
+    What was sampled stays, and so do the draws from data that are the same.
+
+    Args:
+        before: What a policy has learned from.
+        after: What it would begin with now.
+    """
+    if isinstance(before, OfflineData) and isinstance(after, OfflineData):
+        return before if before.data.digest == after.data.digest else after
+    if isinstance(before, Mixture) and isinstance(after, Mixture):
+        before.parts = {n: renewed(part, after.parts[n]) for n, part in before.parts.items()}
+    return before
 
 
 def _name(item: InputKey) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -44,3 +44,9 @@ class FileSet:
     def path(self, index: int) -> str:
         """Return a file as its filesystem names it."""
         return (self.paths or self.files)[index]
+
+    def part(self, numbers: Collection[int]) -> FileSet:
+        """Return some of the files, by their numbers, in the order of all."""
+        chosen = sorted(numbers)
+        paths = [self.paths[number] for number in chosen] if self.paths else ()
+        return replace(self, files=[self.files[number] for number in chosen], paths=paths)

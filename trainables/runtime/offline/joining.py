@@ -10,6 +10,9 @@ import numpy as np
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.episode import Episode
 
+Key = tuple[str, str]
+"""An episode, and the agent whose rows they are."""
+
 _MOST_BYTES = 256 * 2**20  # of rows that wait for more of their episode
 _NUM_GIVEN = 4096  # episodes that are remembered when they have been given
 
@@ -76,7 +79,6 @@ def run_starts(ended: np.ndarray, ids: np.ndarray | None, steps: np.ndarray | No
 class _Given:
     """An episode that is not waited for any more."""
 
-    agent: str
     next_step: int
     how: str  # "terminated" or "truncated"; empty: it has not ended
 
@@ -86,7 +88,6 @@ class _Begun:
     """An episode that has not ended yet: pieces of it, one after another."""
 
     first_step: int
-    agent: str
     file: str
     row: int
     module: str
@@ -96,11 +97,14 @@ class _Begun:
     last_file: str = ""
     next_obs: np.ndarray | None = None  # [1, *shape]
 
-    def may_lead_to(self, steps: Steps, row: int) -> bool:
+    def may_lead_to(self, steps: Steps, row: int, module: str) -> bool:
         """Return whether a row of the same name, but of no number, may be the next one.
 
-        Within a file it is. Names of several files may be alike: there it must have been led to.
+        Within a file it is, if the same module acted. Names of several files may be alike: there
+        it must have been led to.
         """
+        if self.module != module:
+            return False
         if self.last_file == steps.file or self.next_obs is None:
             return self.last_file == steps.file
         return bool(np.array_equal(self.next_obs[0], steps.obs[row]))
@@ -109,9 +113,9 @@ class _Begun:
 class EpisodeJoiner:
     """Joins runs of rows to episodes, also those that lie apart, in several files.
 
-    A run goes on with an episode if it has the same id and its steps follow. What waits for more of
-    its episode is bounded: beyond `most_bytes` the one that waits longest is given as it is, and
-    what comes of it later as an episode of its own, with its `first_step`.
+    A run goes on with an episode if it has the same id, and agent, and its steps follow. What waits
+    for more of its episode is bounded: beyond `most_bytes` the one that waits longest is given as
+    it is, and what comes of it later as an episode of its own, with its `first_step`.
 
     Where nobody noted what an episode's last action led to, and the episode does not terminate
     there, its last row only says what the action before it led to.
@@ -124,15 +128,14 @@ class EpisodeJoiner:
     def __init__(self, most_bytes: int = _MOST_BYTES):
         self.num_left_out = self.num_ends = 0
         self._most, self._nbytes = most_bytes, 0
-        self._begun: dict[str, _Begun] = {}
-        self._given: dict[str, _Given] = {}  # the last ones
+        self._begun: dict[Key, _Begun] = {}
+        self._given: dict[Key, _Given] = {}  # the last ones
 
     def add(self, steps: Steps) -> Iterator[Episode]:
         """Take rows; yield the episodes that are whole with them.
 
         Raises:
-            DataError: if an episode has rows of several agents, or out of order, or goes on after
-                its end.
+            DataError: if an episode has rows out of order, or goes on after its end.
         """
         stops = np.append(steps.starts[1:], len(steps.obs))
         ended = (steps.terminated | steps.truncated)[stops - 1]
@@ -140,10 +143,13 @@ class EpisodeJoiner:
         for run, (start, stop) in enumerate(
             zip(steps.starts.tolist(), stops.tolist(), strict=True)
         ):
-            name = "" if steps.ids is None else steps.ids[run]
-            yield from self._extend(steps, run, name, start, stop)
+            key = (
+                "" if steps.ids is None else steps.ids[run],
+                "" if steps.agents is None else steps.agents[run],
+            )
+            yield from self._extend(steps, run, key, start, stop)
             if ended[run]:
-                yield from self._give(name)
+                yield from self._give(key)
         while self._nbytes > self._most:
             yield from self._give(next(iter(self._begun)))
 
@@ -159,27 +165,24 @@ class EpisodeJoiner:
 
     def finish(self) -> Iterator[Episode]:
         """Yield what has not ended."""
-        for name in [*self._begun]:
-            yield from self._give(name)
+        for key in [*self._begun]:
+            yield from self._give(key)
 
-    def _extend(
-        self, steps: Steps, run: int, name: str, start: int, stop: int
-    ) -> Iterator[Episode]:
-        agent = "" if steps.agents is None else steps.agents[run]
+    def _extend(self, steps: Steps, run: int, key: Key, start: int, stop: int) -> Iterator[Episode]:
         first = None if steps.first_steps is None else int(steps.first_steps[run])
-        begun = self._begun.get(name)
+        module = "" if steps.modules is None else steps.modules[run]
+        begun = self._begun.get(key)
         if steps.ids is not None:
-            self._check(begun, name, agent, first, Place(steps.file, steps.row + start))
+            self._check(begun, key, first, Place(steps.file, steps.row + start))
         if begun is not None and first not in (None, begun.first_step + begun.num_rows):
-            yield from self._give(name)
+            yield from self._give(key)
             begun = None
-        if begun is not None and first is None and not begun.may_lead_to(steps, start):
-            yield from self._give(name)
+        if begun is not None and first is None and not begun.may_lead_to(steps, start, module):
+            yield from self._give(key)
             begun = None
         if begun is None:
-            module = "" if steps.modules is None else steps.modules[run]
-            begun = _Begun(first or 0, agent, steps.file, steps.row + start, module)
-            self._begun[name] = begun
+            begun = _Begun(first or 0, steps.file, steps.row + start, module)
+            self._begun[key] = begun
         rows = slice(start, stop)
         columns = (steps.obs, steps.actions, steps.rewards, steps.logp)
         flags = (steps.terminated[stop - 1 : stop], steps.truncated[stop - 1 : stop])
@@ -194,17 +197,9 @@ class EpisodeJoiner:
         self._nbytes += added
         begun.next_obs = steps.next_obs[run : run + 1].copy() if steps.has_next[run] else None
 
-    def _check(
-        self, begun: _Begun | None, name: str, agent: str, first: int | None, at: Place
-    ) -> None:
+    def _check(self, begun: _Begun | None, key: Key, first: int | None, at: Place) -> None:
         """Raise if a run whose first step is `first` cannot be of the episode that it names."""
-        given = self._given.get(name)
-        known = begun or given
-        if known is not None and known.agent != agent:
-            raise at.of("agent_id").error(
-                f"the episode {name!r} has rows of several agents, {known.agent!r} and {agent!r}; "
-                "data of several agents are not read yet: write those of one agent to a file"
-            )
+        name, given = key[0], self._given.get(key)
         if not first:  # 0: another episode of the same name, e.g. another writer's
             return
         if begun is not None and first < begun.first_step + begun.num_rows:
@@ -218,13 +213,13 @@ class EpisodeJoiner:
                 f"{given.how} it"
             )
 
-    def _give(self, name: str) -> Iterator[Episode]:
-        begun = self._begun.pop(name)
+    def _give(self, key: Key) -> Iterator[Episode]:
+        begun = self._begun.pop(key)
         self._nbytes -= begun.nbytes
         obs, actions, rewards, logp, terminated, truncated = zip(*begun.pieces, strict=True)
         is_terminated, is_truncated = bool(terminated[-1][0]), bool(truncated[-1][0])
         how = "terminated" if is_terminated else "truncated" if is_truncated else ""
-        self._given[name] = _Given(begun.agent, begun.first_step + begun.num_rows, how)
+        self._given[key] = _Given(begun.first_step + begun.num_rows, how)
         if len(self._given) > _NUM_GIVEN:
             del self._given[next(iter(self._given))]
         num = begun.num_rows
@@ -244,9 +239,10 @@ class EpisodeJoiner:
             terminated=is_terminated,
             truncated=is_truncated and num == begun.num_rows,
             logp=None if np.isnan(noted).all() else noted,
-            episode_id=name,
+            episode_id=key[0],
             first_step=begun.first_step,
             file=begun.file,
             row=begun.row,
             module_id=begun.module,
+            agent_id=key[1],
         )

@@ -10,6 +10,7 @@ from typing import Any
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.input_shares import is_code_name
 from trainables.core.policy.policy import Policy
+from trainables.runtime.offline.episode import DataSpaces
 from trainables.runtime.offline.io_context import IOContext
 from trainables.runtime.offline.own_writer import ColumnsWriter, own_writer
 from trainables.runtime.offline.recorder import RolloutRecorder
@@ -117,16 +118,7 @@ class Output:
         if kind == "minari":  # whose data sets are folders, each written once
             folder = f"{folder}/{self._name}-{self._num_writers}-v0"
         self._num_writers += 1
-        return make_writer(
-            folder,
-            self._spaces,
-            format=kind,
-            compress_columns=config.output_compress_columns,
-            max_file_size=config.output_max_file_size,
-            max_rows_per_file=config.output_max_rows_per_file,
-            prefix=self._name,
-            env_id=self._plan.env_id,
-        )
+        return file_writer(config, folder, self._name, self._spaces, self._plan.env_id)
 
     def _own_writer(self) -> EpisodeWriter:
         context = IOContext(
@@ -134,6 +126,30 @@ class Output:
         )
         assert self._config.output is not None
         return ColumnsWriter(own_writer(self._config.output, context), self._spaces)
+
+
+def file_writer(
+    config: AlgorithmConfig, folder: str, name: str, spaces: DataSpaces, env_id: str
+) -> EpisodeWriter:
+    """Return what writes files as a config says.
+
+    Args:
+        config: The algorithm's config.
+        folder: A path or URL.
+        name: What names of files begin with.
+        spaces: What is written.
+        env_id: The environment, as files name it.
+    """
+    return make_writer(
+        folder,
+        spaces,
+        format=config.output_config.get("format", "parquet"),
+        compress_columns=config.output_compress_columns,
+        max_file_size=config.output_max_file_size,
+        max_rows_per_file=config.output_max_rows_per_file,
+        prefix=name,
+        env_id=env_id,
+    )
 
 
 def writes_itself(output: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Protocol
 
 from trainables.runtime.offline.episode import DataSpaces, Episode
@@ -42,6 +42,18 @@ class Source(Protocol):
         Raises:
             DataError: if that cannot be told, e.g. the bounds of continuous actions.
         """
+
+    @abstractmethod
+    def agents(self) -> list[set[str]]:
+        """Return the agents whose rows each of the files has; "" stands for rows that name none.
+
+        Raises:
+            DataError: naming the file that cannot be read.
+        """
+
+    @abstractmethod
+    def of_files(self, numbers: Collection[int]) -> Source:
+        """Return what is recorded in some of the files, by their numbers in `files`."""
 
     @abstractmethod
     def episodes(self, spaces: DataSpaces) -> Iterator[Episode]:

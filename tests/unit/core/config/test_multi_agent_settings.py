@@ -524,7 +524,6 @@ def test_what_does_not_fit_together_is_named(settings: dict[str, Any], says: str
         ("batch_mode", "complete_episodes"),
         ("env_task_fn", "mine:task"),
         ("record_env", True),
-        ("output", "logdir"),
     ],
 )
 def test_what_several_agents_have_not_is_named(name: str, value: Any) -> None:
@@ -548,20 +547,23 @@ def test_all_slots_with_several_agents_are_waited_for() -> None:
         config.validate()
 
 
-def test_data_are_not_for_several_agents() -> None:
+def test_data_need_policies_that_agents_ids_tell() -> None:
     config = DQNConfig().environment("CartPole-v1").multi_agent(policies=["red"])
-    config.validate()
     config.offline_data(input_={"sampler": 0.5, "data/*.json": 0.5})
-    with pytest.raises(ConfigError, match=r"input_ = .* is not supported with several agents"):
+    config.validate()
+    config.multi_agent(policy_mapping_fn=[{"policies": {"*": "red"}}])
+    says = r"policy_mapping_fn = .* is not supported with input_ = .*: who acts .* by agents' ids"
+    with pytest.raises(ConfigError, match=says):
         config.validate()
 
 
 @pytest.mark.parametrize("config_class", [MARWILConfig, CQLConfig])
-def test_algorithms_of_recorded_data_say_so(config_class: type[AlgorithmConfig]) -> None:
-    config = config_class().environment("Pendulum-v1").multi_agent(policies=["red"])
-    name = config_class.__name__.removesuffix("Config")
-    says = f"^{name} is not supported with several agents: recorded rows do not say whose they are"
-    with pytest.raises(ConfigError, match=says + ".*load_state_path.*; allowed: .*DQN, .*PPO"):
+def test_estimates_are_of_one_policy(config_class: type[AlgorithmConfig]) -> None:
+    config = config_class().environment("Pendulum-v1").offline_data(input_="data")
+    config.evaluation(off_policy_estimation_methods={"is": {"type": "is"}})
+    config.validate()
+    config.multi_agent(policies=["red"])
+    with pytest.raises(ConfigError, match=r"off_policy_estimation_methods .* one policy is worth"):
         config.validate()
 
 

@@ -262,13 +262,14 @@ BAD: dict[str, tuple[Make, str]] = {
         lines(batch(t=[0, 1, 2.5, 3])),
         r"{file}, line 1, row 2, column 't': 2.5 is no whole number",
     ),
-    "several agents": (
-        lines(batch(agent_index=[0, 1, 0, 1])),
-        r"{file}, row 1, column 'agent_id': the episode '7' has rows of several agents",
-    ),
     "several policies": (
-        lines({"type": "MultiAgentBatch", "policy_batches": {"a": batch(), "b": batch()}}),
-        r"{file}, line 1: it has the policies \['a', 'b'\]; data of several agents",
+        lines(
+            {
+                "type": "MultiAgentBatch",
+                "policy_batches": dict.fromkeys("ab", batch(agent_index=None)),
+            }
+        ),
+        r"{file}, line 1: it has the policies \['a', 'b'\], and not all of them have a column 'age",
     ),
     "columns of different lengths": (
         lines(batch(), batch(rewards=[1.0] * 3)),

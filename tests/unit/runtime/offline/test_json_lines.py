@@ -255,16 +255,28 @@ def test_without_a_successor_the_last_row_of_a_cut_episode_is_left_out(tmp_path:
 
 
 def test_a_batch_of_one_policy_of_several_is_read(tmp_path: Path) -> None:
-    inner = batch()
+    inner = batch(agent_index=None)
     del inner["type"]
     line = {"type": "MultiAgentBatch", "count": 4, "policy_batches": {"default_policy": inner}}
     [episode] = read(json_file(tmp_path / "a.json", line))
     assert len(episode) == 4
     line["policy_batches"]["other"] = inner
     with pytest.raises(
-        DataError, match=r"line 1: it has the policies \['default_policy', 'other'\]"
+        DataError, match=r"line 1: it has the policies \['default_policy', 'other'\], and not all"
     ):
         read(json_file(tmp_path / "a.json", line))
+
+
+def test_a_batch_of_several_policies_is_an_episode_of_each_agent(tmp_path: Path) -> None:
+    batches = {"left": batch(agent_index=[0] * 4), "right": batch(agent_index=[1] * 4)}
+    line = {"type": "MultiAgentBatch", "count": 4, "policy_batches": batches}
+    file = json_file(tmp_path / "a.json", line)
+    found = read(file)
+    assert [(e.episode_id, e.agent_id, e.module_id, len(e)) for e in found] == [
+        ("7", "0", "left", 4),
+        ("7", "1", "right", 4),
+    ]
+    assert find_source(file).agents() == [{"0", "1"}]
 
 
 def test_a_module_is_the_policy_of_a_batch(tmp_path: Path) -> None:

@@ -244,12 +244,30 @@ def test_normalised_actions_are_stretched_to_the_bounds(tmp_path: Path) -> None:
         ({"actions": [0, 1, 0.5, 0, 1]}, "row 2, column 'actions': 0.5 does not fit the type"),
         ({"rewards": [0, 1, np.inf, 0, 1]}, "row 2, column 'rewards': inf is not finite"),
         ({"rewards": [[1.0]] * 5}, r"column 'rewards': values have shape \(1,\), not one number"),
-        ({"agent_id": ["a", "b"] * 2 + ["a"]}, "row 1, column 'agent_id': .*several agents"),
     ],
 )
 def test_bad_rows_are_named(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(DataError, match=f"rows.parquet, .*{problem}"):
         episodes(tmp_path, rows(**changes))
+
+
+def test_rows_of_several_agents_are_episodes_of_each(tmp_path: Path) -> None:
+    """Two agents in one episode, row by row; the second has terminated at t = 1."""
+    columns = rows(
+        eps_id=[7] * 5,
+        agent_id=["a", "b", "a", "b", "a"],
+        t=[0, 0, 1, 1, 2],
+        terminateds=[False, False, False, True, False],
+    )
+    second, first = episodes(tmp_path, columns)
+    assert [(e.episode_id, e.agent_id, len(e)) for e in (first, second)] == [
+        ("7", "a", 3),
+        ("7", "b", 2),
+    ]
+    assert first.rewards.tolist() == [0, 2, 4] and second.rewards.tolist() == [1, 3]
+    assert (first.truncated, second.terminated) == (True, True)
+    source = find_source(tmp_path / "rows.parquet")
+    assert source.agents() == [{"a", "b"}]
 
 
 def test_rows_that_nothing_divides_into_episodes_are_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from experiments import cli
 from experiments.commands.evaluation.evaluate import evaluate_folder
 from experiments.commands.recording.record import record_folder
 from experiments.errors import ExperimentError
-from trainables import Policy
+from trainables import Policy, PPOConfig
 from trainables.runtime.evaluation import recorder
 from trainables.runtime.offline.data_set import load_data_set
 from trainables.runtime.offline.inputs import find_source
@@ -128,3 +128,61 @@ def test_mistakes_are_named(arguments: list[str], words: str, tmp_path: Path) ->
     result = CliRunner().invoke(cli.app, line)
     assert result.exception is not None and words in str(result.exception)
     assert not (tmp_path / "data").exists()
+
+
+@pytest.fixture(scope="module")
+def duo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two policies, of which one is written by hand."""
+    config = PPOConfig().environment("multi_agent_cartpole", env_config={"num_agents": 2})
+    config.multi_agent(
+        policies={"learner": None, "chance": {"policy_class": "random"}},
+        policy_mapping_fn={"agent_0": "learner", "*": "chance"},
+    )
+    folder = tmp_path_factory.mktemp("duo")
+    with config.build() as algo:
+        algo.save_checkpoint(str(folder))
+    return folder
+
+
+def test_each_agents_rows_lie_with_the_policy_that_acted(duo: Path, tmp_path: Path) -> None:
+    recording = record_folder(duo, tmp_path / "data", episodes=5, seed=5)
+    played = evaluate_folder(duo, episodes=5, seed=5)
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["chance", "learner"]
+    for policy_id, agent in (("learner", "agent_0"), ("chance", "agent_1")):
+        found = episodes_of(tmp_path / "data" / policy_id)
+        assert {(e.agent_id, e.module_id) for e in found} == {(agent, policy_id)}
+        returns = sorted(float(e.rewards.sum()) for e in found)
+        assert returns == sorted(played.agents[agent])
+    steps = sum(sum(returns) for returns in played.agents.values())
+    assert recording.num_steps == steps
+    assert [e.outcome for e in recording.episodes] == [e.outcome for e in played.episodes]
+
+
+def test_other_policies_may_act_for_agents(duo: Path, tmp_path: Path) -> None:
+    command = ["record", str(duo), "-o", str(tmp_path / "data"), "--episodes", "3"]
+    result = CliRunner().invoke(cli.app, [*command, "--policy-mapping", "*=learner"])
+    assert result.exit_code == 0, result.output
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["learner"]
+    found = find_source(tmp_path / "data")
+    assert found.agents() == [{"agent_0", "agent_1"}]
+
+
+def test_all_agents_act_at_random(tmp_path: Path) -> None:
+    recording = record_folder("random", tmp_path / "data", env="multi_agent_cartpole", episodes=4)
+    assert recording.num_random == len(recording.episodes) == 4
+    source = find_source(tmp_path / "data")
+    spaces = source.spaces()
+    assert spaces is not None
+    assert sum(len(e) for e in source.episodes(spaces)) == recording.num_steps
+
+
+def test_random_actions_are_not_mixed_into_those_of_several_agents(
+    duo: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ExperimentError, match=r"--epsilon .* not possible with several agents"):
+        record_folder(duo, tmp_path / "data", episodes=2, epsilon=0.1)
+
+
+def test_one_agent_has_no_mapping(policy: Path, tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError, match="--policy-mapping: one agent plays"):
+        record_folder(policy, tmp_path / "data", episodes=2, policy_mapping="*=a")

@@ -13,6 +13,7 @@ from experiments.errors import SpecError
 from experiments.running.recorded_data import record_data
 from experiments.spec.recorded_data import settled
 from experiments.sweep.load import dump_spec, load_specs, make_spec, read_spec
+from trainables.runtime.offline.inputs import find_source
 
 EXPERT: dict[str, Any] = {
     "trainable": "PPO",
@@ -106,3 +107,29 @@ def test_the_shipped_spec_shares_its_data(here: Path) -> None:
     specs = load_specs("offline_cartpole")
     assert [each.trainable for each in specs] == ["BC", "MARWIL"]
     assert len({each.config["input_"] for each in specs}) == 1
+
+
+TWO: dict[str, Any] = {
+    "env": "multi_agent_cartpole",
+    "policies": ["a", "b"],
+    "policy_mapping_fn": {"agent_0": "a", "*": "b"},
+}
+
+
+@pytest.mark.parametrize("train", [None, {**EXPERT, "config": {**EXPERT["config"], **TWO}}])
+def test_what_several_agents_do_is_recorded(tmp_path: Path, train: Any) -> None:
+    record = {"episodes": 3} | ({"train": train} if train else {"env": TWO["env"]})
+    made = make_spec(spec(tmp_path, config={**TWO, "evaluation_interval": 1}, record=record))
+    told = io.StringIO()
+    record_data(made, Console(file=told, width=200))
+    assert "3 episodes of several agents" in told.getvalue()
+    source = find_source(made.config["input_"])
+    assert {"agent_0", "agent_1"} <= {agent for found in source.agents() for agent in found}
+    assert len(source.files) == (2 if train else 1)
+
+
+def test_random_actions_are_not_mixed_into_those_of_several_policies(tmp_path: Path) -> None:
+    train = {**EXPERT, "config": {**EXPERT["config"], **TWO}}
+    record = {"train": train, "epsilon": 0.1}
+    with pytest.raises(SpecError, match="record: epsilon and random_share are not possible with"):
+        make_spec(spec(tmp_path, config={**TWO, "evaluation_interval": 1}, record=record))

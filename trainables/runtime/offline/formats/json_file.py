@@ -14,13 +14,11 @@ import pyarrow as pa
 from trainables.runtime.offline.broken_rows import Report, reported
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.episode import DataError
-from trainables.runtime.offline.formats.step_columns import StepColumns
+from trainables.runtime.offline.formats.step_columns import NAMES, StepColumns
 from trainables.runtime.offline.packed_columns import PackedColumnError, unpack
 
 _MOST_BYTES = 256 * 2**20  # of a line: its numbers take ten times as much as Python's own
-_ONE_POLICY = (
-    "data of several agents are not read yet: write those of one policy to files of their own"
-)
+_AGENTS = {*NAMES["agent_id"]}
 _TREES = ("obs", "action", "next_obs")  # the number of their rows depends on their space
 _FLAT = ("reward", "terminated", "truncated", "done", "logp", "episode_id", "t", "agent_id")
 
@@ -48,6 +46,8 @@ class Line:
 def lines_of(opened: Any, name: str, report: Report | None = None) -> Iterator[Line]:
     """Yield the lines of a file; empty ones, and those without rows, are passed over.
 
+    What several policies did stands in one line of text, and comes as a line for each.
+
     Args:
         opened: The file.
         name: The file's name, for messages.
@@ -66,17 +66,16 @@ def lines_of(opened: Any, name: str, report: Report | None = None) -> Iterator[L
             if len(text) > _MOST_BYTES:
                 raise DataError(f"{where}: it has more than {_MOST_BYTES} bytes, the most allowed")
             if not text.isspace():
-                line = None
+                found: list[Line] = []
                 with reported(report):
-                    line = _line(*_parsed(text, where), where)
-                if line is not None and line.num_rows:
-                    yield line
+                    found = [_line(*batch, where) for batch in _parsed(text, where)]
+                yield from (line for line in found if line.num_rows)
     except OSError as error:
         raise DataError(f"{name}, line {number + 1}: cannot be read: {error}") from None
 
 
-def _parsed(text: bytes, where: str) -> tuple[dict[str, Any], str]:
-    """Return a batch, and the policy that it is of."""
+def _parsed(text: bytes, where: str) -> list[tuple[dict[str, Any], str]]:
+    """Return batches, each with the policy that it is of."""
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -86,7 +85,7 @@ def _parsed(text: bytes, where: str) -> tuple[dict[str, Any], str]:
         raise DataError(f"{where}: it is no object with a 'type'; allowed: a batch of steps a line")
     kind = parsed.pop("type")
     if kind == "SampleBatch":
-        return parsed, ""
+        return [(parsed, "")]
     if kind != "MultiAgentBatch":
         raise DataError(
             f"{where}: type {kind!r} is not known; allowed: 'SampleBatch', 'MultiAgentBatch'"
@@ -94,10 +93,12 @@ def _parsed(text: bytes, where: str) -> tuple[dict[str, Any], str]:
     batches = parsed.get("policy_batches")
     if not isinstance(batches, dict) or not all(isinstance(b, dict) for b in batches.values()):
         raise DataError(f"{where}: 'policy_batches' is no object of batches by policy")
-    if len(batches) != 1:
-        raise DataError(f"{where}: it has the policies {sorted(batches)}; {_ONE_POLICY}")
-    [(policy, batch)] = batches.items()
-    return batch, policy
+    if len(batches) > 1 and not all(_AGENTS & batch.keys() for batch in batches.values()):
+        raise DataError(
+            f"{where}: it has the policies {sorted(batches)}, and not all of them have a column "
+            "'agent_index' that tells whose rows are whose; allowed: one policy, or that column"
+        )
+    return [(batch, policy) for policy, batch in batches.items()]
 
 
 def _line(values: dict[str, Any], policy: str, where: str) -> Line:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from trainables.runtime.offline.broken_rows import Report, reported
 from trainables.runtime.offline.checks import Place
@@ -19,7 +19,7 @@ from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
 from trainables.runtime.offline.file_set import FileSet
 from trainables.runtime.offline.formats.infer_json import inferred_spaces
 from trainables.runtime.offline.formats.json_file import Line, lines_of
-from trainables.runtime.offline.formats.json_steps import LineReader
+from trainables.runtime.offline.formats.json_steps import LineReader, labels_of
 from trainables.runtime.offline.formats.json_writer import JsonLinesWriter
 from trainables.runtime.offline.formats.stated_spaces import check_same_spaces, spaces_beside
 from trainables.runtime.offline.joining import EpisodeJoiner
@@ -62,6 +62,18 @@ class JsonLinesSource:
     def infer_spaces(self) -> DataSpaces:
         """Return spaces that the data would fit, of files that state none."""
         return inferred_spaces(self.name, self._lines())
+
+    def agents(self) -> list[set[str]]:
+        """Return the agents whose rows each file has: all lines are read for that."""
+        found = []
+        for _, lines in self._opened():
+            labels = [labels_of(line, "agent_id") for line in lines]
+            found.append({agent for of_line in labels for agent in of_line or [""]})
+        return found
+
+    def of_files(self, numbers: Collection[int]) -> JsonLinesSource:
+        """Return what is recorded in some of the files."""
+        return JsonLinesSource(self._files.part(numbers), self.options)
 
     def episodes(self, spaces: DataSpaces) -> Iterator[Episode]:
         """Yield what is recorded, one episode at a time, in bounded memory."""

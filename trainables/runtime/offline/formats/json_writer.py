@@ -113,7 +113,7 @@ class JsonLinesWriter:
             "truncateds": truncated,
             "eps_id": np.full(length, _number_if_one(rows.episode_id)),
             "t": np.arange(rows.first_step, rows.first_step + length),
-            "agent_index": np.zeros(length, np.int64),
+            "agent_index": np.full(length, _number_if_one(rows.agent_id or "0")),
             "unroll_id": np.full(length, next(self._unroll)),
         }
         if rows.logp is not None:
@@ -148,5 +148,5 @@ def _plain(value: Any) -> Any:
 
 
 def _number_if_one(name: str) -> int | str:
-    """Return an episode's name as RLlib has it, a number, if it reads the same again."""
+    """Return a name as RLlib has it, a number, if it reads the same again."""
     return int(name) if name.isascii() and name.isdecimal() and str(int(name)) == name else name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,14 @@ class MinariSource:
             f"{self.name}: it states no spaces, only the environment that it is of; give "
             "observation_space and action_space in the settings, or the environment"
         )
+
+    def agents(self) -> list[set[str]]:
+        """Return the agents whose rows the data set has: one, without a name."""
+        return [{""}]
+
+    def of_files(self, numbers: Collection[int]) -> MinariSource:
+        """Return the data set, which is read as one."""
+        return self
 
     def episodes(self, spaces: DataSpaces) -> Iterator[Episode]:
         """Yield what is recorded, one episode at a time, in bounded memory."""

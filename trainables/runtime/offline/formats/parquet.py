@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 
 from trainables.core.logs import logger
@@ -52,6 +52,14 @@ class ParquetSource:
     def infer_spaces(self) -> DataSpaces:
         """Return spaces that the data would fit, of files that state none."""
         return inferred_spaces(self._opened())
+
+    def agents(self) -> list[set[str]]:
+        """Return the agents whose rows each file has."""
+        return [file.agents() for file in self._opened()]
+
+    def of_files(self, numbers: Collection[int]) -> ParquetSource:
+        """Return what is recorded in some of the files."""
+        return ParquetSource(self._files.part(numbers), self.options)
 
     def episodes(self, spaces: DataSpaces) -> Iterator[Episode]:
         """Yield what is recorded, one episode at a time, in bounded memory."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trainables.runtime.offline.broken_rows import Report, readable, reported
@@ -14,6 +15,7 @@ from trainables.runtime.offline.episode import DataError, DataSpaces
 from trainables.runtime.offline.formats.parquet_batches import BatchReader
 from trainables.runtime.offline.formats.rllib_episodes import (
     ITEM,
+    agent_of_item,
     is_of_episodes,
     spaces_of_item,
     steps_of_item,
@@ -28,6 +30,7 @@ METADATA = b"tunescape"  # the key in the schema's metadata
 _DAMAGE = (pa.ArrowException, OSError, ValueError)
 _SAID_BY_EPISODES = ("obs", "action", "reward", "terminated", "next_obs", "episode_id", "t")
 _BATCH_BYTES = 8 * 2**20
+_ROWS_OF_NAMES = 65_536
 _BUFFER_BYTES = 2**20  # of a column that is read: not all of a row group at once
 
 
@@ -105,6 +108,25 @@ class ParquetSteps:
                 return reader.read(batch.slice(start, stop - start), row + start)
 
             yield from readable(read, batch.num_rows, report)
+
+    def agents(self) -> set[str]:
+        """Return the agents whose rows it has; "" stands for rows that name none.
+
+        Raises:
+            DataError: if the file is damaged.
+        """
+        if self.has_episodes:
+            items = self.batches([ITEM], 1)
+            return {agent_of_item(b.column(ITEM)[0].as_py(), Place(self.name, r)) for r, b in items}
+        if "agent_id" not in self.columns:
+            return {""}
+        name, found = self.columns["agent_id"], set()
+        for row, batch in self.batches([name], _ROWS_OF_NAMES):
+            try:
+                found |= {*pc.unique(batch.column(name)).to_pylist()}
+            except _DAMAGE as error:
+                raise Place(self.name, row, name).error(f"a name is no text: {error}") from None
+        return {"" if agent is None else str(agent) for agent in found}
 
     def batches(self, columns: list[str], size: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield some columns of at most `size` rows at a time, and the number of their first row.

@@ -144,7 +144,7 @@ class ParquetWriter:
         last = self._leaves("next_obs", np.concatenate([e.obs[-1:] for e in episodes]))
         rows = pa.array(where, mask=where < 0)
         columns |= {name: column.take(rows) for name, column in last.items()}
-        columns["agent_id"] = pa.repeat(_AGENT, num_rows)
+        columns["agent_id"] = _repeated([e.agent_id or _AGENT for e in episodes], lengths)
         columns["module_id"] = _repeated([e.module_id or _MODULE for e in episodes], lengths)
         return pa.table(columns).replace_schema_metadata(self._metadata)
 

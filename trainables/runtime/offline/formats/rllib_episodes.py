@@ -75,6 +75,20 @@ def steps_of_item(
     return _steps(_state(item, at), spaces, options, at)
 
 
+def agent_of_item(item: bytes | None, at: Place) -> str:
+    """Return the agent of an episode; empty: it names none.
+
+    Args:
+        item: Its bytes.
+        at: Its row.
+
+    Raises:
+        DataError: if it is no episode.
+    """
+    agent = _state(item, at).get("agent_id")
+    return "" if agent is None else str(agent)
+
+
 def _state(item: bytes | None, at: Place) -> dict[str, Any]:
     if item is None:
         raise at.of(ITEM).error("the value is missing (null)")

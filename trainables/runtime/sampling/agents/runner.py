@@ -17,6 +17,7 @@ from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.random_streams import draw_seed
 from trainables.runtime.sampling.agents.agent_hooks import acting_policies, agent_hooks
 from trainables.runtime.sampling.agents.agent_lanes import AgentLanes
+from trainables.runtime.sampling.agents.agents_output import AgentsOutput
 from trainables.runtime.sampling.agents.episode_book import EpisodeBook, log_returns, match_of
 from trainables.runtime.sampling.episodes import Episodes
 from trainables.runtime.sampling.module_slots import ModuleSlots
@@ -51,6 +52,7 @@ class AgentsEnvRunner(SamplingWorker):
         self.policies = dict(policies)
         self.env, self.num_envs = env, env.num_envs
         self._num_restarts = 0
+        self._output: AgentsOutput | None = None
         self._lanes = AgentLanes(config, self.policies, env, f"env runner {worker_index}")
         acting = acting_policies(self.policies, self._lanes)
         self._book = EpisodeBook(env.groups, env.num_envs, self, policy_map=acting)
@@ -62,11 +64,15 @@ class AgentsEnvRunner(SamplingWorker):
 
     def reseed(self, seed: np.random.SeedSequence) -> None:
         """Start new episodes and exploration on the random streams of `seed`."""
+        if self._output is not None:
+            self._output.cut()
         env_seed, action_seed = seed.spawn(2)
         first = self.env.reset([draw_seed(child) for child in env_seed.spawn(self.num_envs)])
         self._follows = False  # whether the next rollout goes on where the last one ended
         self._book.begin(first)
         self._first: tuple[AgentsStep, np.random.SeedSequence] | None = first, action_seed
+        # None: nobody has noted it, as in a run that goes on where another one ended.
+        self._shown: AgentsStep | None = first
         if self._hooks is None:  # callbacks hear of episodes only as these are sampled
             self._begin()
 
@@ -90,6 +96,7 @@ class AgentsEnvRunner(SamplingWorker):
         """
         self._begin()
         lanes, book, hooks, episodes = self._lanes, self._book, self._hooks, Episodes()
+        output = self._output
         most = np.inf
         if self.config.count_steps_by == "agent_steps":
             most = num_steps * self.num_envs
@@ -98,7 +105,11 @@ class AgentsEnvRunner(SamplingWorker):
             actions = lanes.act()
             if hooks is not None:
                 hooks.act(actions)
-            step = self.env.step(actions)
+            if output is not None and self._shown is not None:
+                output.act(self._shown, actions, book.episodes)
+            step = self._shown = self.env.step(actions)
+            if output is not None:
+                output.step(step)
             for episode in book.count(step):
                 episodes.returns.append(episode.total_reward)
                 episodes.lengths.append(episode.length)
@@ -122,6 +133,8 @@ class AgentsEnvRunner(SamplingWorker):
 
     def get_state(self) -> dict[str, Any]:
         self._begin()
+        if self._output is not None:
+            self._output.flush()  # what a checkpoint knows of is in whole files
         return {
             "env": self.env.get_state(),
             "lanes": self._lanes.get_state(),
@@ -137,6 +150,9 @@ class AgentsEnvRunner(SamplingWorker):
         if state["env"] is None:
             return False
         self._begin()  # lanes go on only after a reset
+        self._shown = None
+        if self._output is not None:
+            self._output.cut()
         if not self._lanes.fits(lanes):
             return False
         self.env.set_state(state["env"])
@@ -154,12 +170,22 @@ class AgentsEnvRunner(SamplingWorker):
         self.recorders = {m: lanes.recorder for m, lanes in self._lanes.recorded.items()}
 
     def write_output(self, plan: OutputPlan) -> None:
-        """Raise: rows of several agents are not recorded.
+        """Record what is sampled from here on, until the end.
+
+        Args:
+            plan: Where to.
+        """
+        self._output = AgentsOutput(self.config, plan, self.env.groups, self.worker_index)
+
+    def end_output(self) -> None:
+        """Write what has been sampled and is not in whole files yet; record no more.
 
         Raises:
-            ConfigError: always.
+            DataError: if it cannot be written.
         """
-        raise ConfigError(f"output = {self.config.output!r} is not supported with several agents")
+        output, self._output = self._output, None
+        if output is not None:
+            output.close()
 
     def choose_tasks(self, task_fn: TaskFunction, result: dict[str, Any]) -> list[Any]:
         """Raise: environments with several agents have no tasks.
