@@ -32,6 +32,7 @@ def build(kind: str = "PPO", **settings: Any) -> Any:
         config = QMIXConfig().environment("two_step_game").debugging(seed=7)
         config.env_runners(num_env_runners=2, num_envs_per_env_runner=2, rollout_fragment_length=8)
         config.training(num_steps_sampled_before_learning_starts=32, train_batch_size=16)
+        config.reporting(min_sample_timesteps_per_iteration=64)
         return config.update_from_dict(settings).build()
     elif kind in ("A2C", "APPO", "IMPALA"):
         config = get_algorithm(kind).config_class().training(train_batch_size=128)
