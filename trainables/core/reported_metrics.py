@@ -228,6 +228,14 @@ LEAGUE: tuple[Reported, ...] = (
         _LEAGUE,
     ),
     Reported(f"league/{MODULE}/num_copies", "", "frozen copies of a learner", _LEAGUE),
+    Reported(
+        f"league/{MODULE}/against/<opponent>",
+        "",
+        "share of games that a learner has won of an opponent that it has met, older ones counting "
+        "less (`game_decay`), with two drawn games added: its row of the pay-off matrix, with the "
+        "other learners and the last 20 copies",
+        _LEAGUE,
+    ),
 )
 """Of every algorithm with self-play."""
 

@@ -14,6 +14,8 @@ from trainables.runtime.league.matchmaking import opponents_of
 from trainables.runtime.league.payoff import PayOffs
 from trainables.runtime.league.ratings import fitted_ratings
 
+_MOST_TOLD = 20  # copies that results have pay-offs with
+
 
 class Match(NamedTuple):
     """A game of two agents that has ended: their policies, and their returns."""
@@ -173,13 +175,24 @@ class League:
     # ------------------------------------------------------------------ results and state
 
     def metrics(self) -> dict[str, float]:
-        """Return numbers for results: of the league, and of each learner."""
-        rated = self.ratings()
-        found: dict[str, float] = {"league/num_policies": len(self.payoffs.players)}
+        """Return numbers for results: of the league, and of each learner.
+
+        Its row of the pay-off matrix has the pairs that have met: other learners, and of more
+        copies than 20 those that were frozen last.
+        """
+        rated, players = self.ratings(), self.payoffs.players
+        rates, games = self.payoffs.win_rates(), self.payoffs.games
+        opponents = [*self.config.learners, *(c.policy_id for c in self.copies[-_MOST_TOLD:])]
+        found: dict[str, float] = {"league/num_policies": len(players)}
         for learner in self.config.learners:
             found[f"league/{learner}/elo"] = rated[learner]
             found[f"league/{learner}/win_rate"] = self.win_rate(learner)
             found[f"league/{learner}/num_copies"] = len(self.copies_of(learner))
+            row = players.index(learner)
+            for opponent in opponents:
+                column = players.index(opponent)
+                if games[row, column]:
+                    found[f"league/{learner}/against/{opponent}"] = float(rates[row, column])
         return found
 
     def get_state(self) -> dict[str, Any]:

@@ -79,6 +79,26 @@ def test_learners_share_episodes_and_seats() -> None:
     assert shares["hunter", "main"] == pytest.approx(0.5)
 
 
+def test_results_have_a_learners_row_of_the_pay_offs() -> None:
+    book = league(learners={"main": "main", "hunter": "main_exploiter"})
+    for number in range(22):
+        book.freeze("main", number, number)
+    games = [("main", "main_v0", 5), ("main", "main_v3", 8), ("hunter", "main", 2)]
+    book.add_games([match for pair in games for match in won(*pair)])
+    found = {n: value for n, value in book.metrics().items() if "/against/" in n}
+    # main_v0 is not among the last 20; none has met itself.
+    assert {*found} == {
+        "league/main/against/main_v3",
+        "league/main/against/hunter",
+        "league/hunter/against/main",
+    }
+    players, rates = book.payoffs.players, book.payoffs.win_rates()
+    for name, rate in found.items():
+        _, learner, _, opponent = name.split("/")
+        assert rate == rates[players.index(learner), players.index(opponent)]
+    assert found["league/main/against/main_v3"] > 0.7 > 0.5 > found["league/main/against/hunter"]
+
+
 def test_state_goes_through_json_and_decides_alike() -> None:
     roles = {"main": "main", "rover": "league_exploiter"}
     book, other = league(seed=5, learners=roles), league(seed=6, learners=roles)
