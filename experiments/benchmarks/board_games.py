@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from experiments.benchmarks.gather import HERE, Result, console, keep, table, verdict
+from experiments.benchmarks.gather import HERE, Result, console, keep, verdict
 from experiments.sweep.load import load_spec
 from trainables import PPO, Policy
 from trainables.runtime.envs.multi_agent.native import ConnectFour, TicTacToe
@@ -61,7 +61,7 @@ TASKS = {
 
 
 def main() -> None:
-    """Trains, plays, prints a table and writes `board_games_<game>.json`."""
+    """Trains, plays, prints the shares and writes `board_games_<game>.json`."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("game", choices=TASKS)
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder of the JSON")
@@ -128,10 +128,7 @@ def best_responses(policy: Policy, game: InARowGame) -> dict[str, list[float]]:
 
 
 def show(game: str, runs: list[Result]) -> None:
-    """A row for each opponent and seat: shares of all games, and the interval over seeds."""
-    view = table(
-        f"{game}, {len(runs)} seeds", "", "won", "drawn", "lost", "worst seed", "won - lost", ""
-    )
+    """A line for each opponent and seat: shares of all games, and the interval over seeds."""
     for opponent in TASKS[game].opponents:
         for seat in runs[0]["played"][opponent]:
             tallies = [run["played"][opponent][seat] for run in runs]
@@ -141,14 +138,13 @@ def show(game: str, runs: list[Result]) -> None:
             margins = shares[:, 0] - shares[:, 2]
             mean, spread = fmean(margins), stats.sem(margins)
             half = stats.t.ppf(0.975, len(runs) - 1) * spread if len(runs) > 1 else float("nan")
+            worst = float(shares[:, 2].max())
             required = MOST_LOST if game == "tic_tac_toe" else None
-            view.add_row(
-                f"{opponent}, as {seat}",
-                *(f"{share:.1%}" for share in (won, drawn, lost, shares[:, 2].max())),
-                f"{mean:+.2f} ({mean - half:+.2f} to {mean + half:+.2f})",
-                verdict(float(shares[:, 2].max()), required, at_most=True),
+            console.print(
+                f"{opponent}, as {seat}: {won:.1%} won, {drawn:.1%} drawn, {lost:.1%} lost (worst "
+                f"of {len(runs)} seeds {worst:.1%} {verdict(worst, required, at_most=True)}); won "
+                f"- lost {mean:+.3f} ({mean - half:+.3f} to {mean + half:+.3f})"
             )
-    console.print(view)
     for run in runs:
         if "best_response" in run:
             shown = {
