@@ -48,7 +48,7 @@ def test_what_has_no_effect_is_named_shortly() -> None:
         training().evaluation(evaluation_config=changed)
     said = str(refusal.value)
     assert said.startswith("evaluation_config: gamma, lr: not as in the training's config, which")
-    assert "allowed: env, env_config, explore, num_envs_per_env_runner, input_" in said
+    assert "allowed: env, env_config, explore, num_envs_per_env_runner, policy_mapping_fn" in said
     assert len(said) < 250
 
 
