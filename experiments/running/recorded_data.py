@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from trainables.core.policy.actable import Actable
     from trainables.core.policy.policy import Policy
 
-_NUM_ENVS = 8  # slots that are stepped together, as `Behaves` has them
-
 
 def record_data(spec: SweepSpec, console: Console) -> None:
     """Record what `record` asks for, unless the data are there.
@@ -79,7 +77,7 @@ def _record(section: Record, folder: Path) -> str:
         if section.train is None:
             assert section.env is not None
             env, env_config = section.env, None
-            random = uniform_agents(env, None, num_envs_per_env_runner=_NUM_ENVS)
+            random = uniform_agents(env, None, num_envs_per_env_runner=Behaves.num_envs)
             if random is not None:
                 return _record_agents(section, folder, random, {}, "random actions")
             policy, described = uniform_policy(env, None), "random actions"
@@ -125,9 +123,11 @@ def _plays_agents(config: AlgorithmConfig) -> bool:
 
 def _played_with(section: Record, config: AlgorithmConfig) -> AlgorithmConfig:
     """Return the config that policies which were trained with one play with."""
+    from trainables.runtime.evaluation.record import Behaves
+
     played = config.copy(copy_frozen=False)
     played.env = section.env or config.env
-    played.num_envs_per_env_runner = _NUM_ENVS
+    played.num_envs_per_env_runner = Behaves.num_envs
     played.explore = section.explore
     return played
 

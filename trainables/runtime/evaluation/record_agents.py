@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.policy_specs import RANDOM
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import EnvName, env_name
@@ -20,9 +21,6 @@ from trainables.runtime.offline.module_writers import ModuleWriters
 from trainables.runtime.offline.source import EpisodeWriter
 from trainables.runtime.offline.writers import make_writer
 from trainables.runtime.sampling.agents.agents_recorder import AgentsRecorder
-
-RANDOM = "random"
-"""The id of the policy whose actions are uniformly random."""
 
 
 class _Recording(AgentsRecorder, AgentsWatch):
@@ -143,6 +141,6 @@ def uniform_agents(
     pairs = zip(ids, groups, strict=True)
     mapping = {str(agent): policy_id for policy_id, group in pairs for agent in group.agents}
     return config.multi_agent(
-        policies={policy_id: {"policy_class": "random"} for policy_id in ids},
+        policies={policy_id: {"policy_class": RANDOM} for policy_id in ids},
         policy_mapping_fn=mapping,
     )

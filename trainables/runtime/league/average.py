@@ -52,5 +52,10 @@ def probabilities(policy: Policy, observation: Any) -> np.ndarray:
     """Return how likely each of a policy's discrete actions is, `[actions]`."""
     _, _, extra = policy.compute_single_action(observation, full_fetch=True)
     logits = np.asarray(extra["action_dist_inputs"], np.float64).reshape(-1)
-    likely = np.exp(logits - logits.max())
-    return likely / likely.sum()
+    return chances_of(logits)
+
+
+def chances_of(logits: np.ndarray) -> np.ndarray:
+    """Return how likely each action is by its logit, `[…, actions]`."""
+    likely = np.exp(logits - logits.max(-1, keepdims=True))
+    return np.asarray(likely / likely.sum(-1, keepdims=True))

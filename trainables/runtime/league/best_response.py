@@ -10,6 +10,7 @@ import numpy as np
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.multi_agent.native.in_a_row import InARowGame
+from trainables.runtime.league.average import chances_of
 
 MAX_POSITIONS = 1_000_000
 Likely = Callable[[dict[str, np.ndarray]], np.ndarray]
@@ -51,7 +52,7 @@ def best_response_value(game: InARowGame, likely: Likely, seat: int) -> float:
             given = np.asarray(likely(game.seen_by(boards, mover)), np.float64)
             chances = np.where(legal, given, 0.0)
             legal = chances > 0
-        is_final = is_won | np.full_like(is_won, ply + 1 == game.num_cells)
+        is_final = is_won | (ply + 1 == game.num_cells)
         goes_on = legal & ~is_final
         children, which = np.unique(after[goes_on], axis=0, return_inverse=True)
         places = np.zeros(legal.shape, np.int64)
@@ -84,7 +85,6 @@ def move_probabilities(policy: Policy, *, explore: bool = False) -> Likely:
         logits = np.asarray(computed.extra["action_dist_inputs"], np.float64)
         if not explore:
             return np.asarray(np.eye(logits.shape[1])[np.asarray(computed.actions)])
-        chances = np.exp(logits - logits.max(1, keepdims=True))
-        return np.asarray(chances / chances.sum(1, keepdims=True))
+        return chances_of(logits)
 
     return likely

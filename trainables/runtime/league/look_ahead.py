@@ -10,7 +10,12 @@ import numpy as np
 
 from trainables.core.errors import ConfigError
 from trainables.core.policy.fixed_policy import FixedPolicy
-from trainables.runtime.envs.multi_agent.native.board import has_row, landing_cells, rows_of
+from trainables.runtime.envs.multi_agent.native.board import (
+    has_row,
+    landing_cells,
+    rows_of,
+    with_stone,
+)
 from trainables.runtime.envs.multi_agent.native.game import checked_int
 
 _KEYS = ("plies", "length")
@@ -70,24 +75,17 @@ class LookAheadPolicy(FixedPolicy):
             own: The player's stones, `[B, cells]`, bool.
             cells: `[B, moves]`.
         """
-        return has_row(_with(own, cells), self._length, self._table)
+        return has_row(with_stone(own, cells, True), self._length, self._table)
 
     def _is_safe(self, own: np.ndarray, others: np.ndarray, cells: np.ndarray) -> np.ndarray:
         """Tell after which moves the other cannot win at once, `[B, moves]`, bool."""
         if self._plies == 1:
             return np.ones(cells.shape, bool)
-        after = _with(own, cells).reshape(-1, own.shape[1])
+        after = with_stone(own, cells, True).reshape(-1, own.shape[1])
         waiting = np.repeat(others, cells.shape[1], 0)
         replies, are_legal = self._moves(after | waiting)
         loses = (are_legal & self._would_win(waiting, replies)).any(1)
         return ~loses.reshape(cells.shape)
-
-
-def _with(stones: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Return stones `[B, moves, cells]` after one more in each of some cells, `[B, moves]`."""
-    after = np.repeat(stones[:, None], cells.shape[1], 1)
-    np.put_along_axis(after, cells[..., None], True, 2)
-    return after
 
 
 def _board_of(seen: gym.Space, moves: gym.Space) -> tuple[tuple[int, int], bool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -16,6 +16,7 @@ from experiments.commands.evaluation.human.typed_action import (
 )
 from experiments.terminal import say
 from trainables.core.config.critic_observations import JOINT_OBS
+from trainables.core.data.episode_base import row_of
 from trainables.core.policy.fixed_policy import FixedPolicy, PlayEnded
 from trainables.runtime.evaluation.agents_watch import AgentsWatch
 from trainables.runtime.sampling.agents.group_arrays import leaves
@@ -69,7 +70,7 @@ class HumanTable(AgentsWatch):
                     [
                         table._ask(
                             agent,
-                            _row(observations, row),
+                            row_of(observations, row),
                             self.action_space,
                             None if masks is None else np.asarray(masks[row]).ravel() != 0,
                         )
@@ -129,7 +130,7 @@ class HumanTable(AgentsWatch):
         for group, rows in zip(self._groups, self._last.groups, strict=True):
             for place, agent in enumerate(group.agents):
                 if agent in agents:
-                    self._show(_row(rows.obs, place), None)
+                    self._show(row_of(rows.obs, place), None)
                     return
 
     # ------------------------------------------------------------------ asking
@@ -186,15 +187,6 @@ class HumanTable(AgentsWatch):
 
     def _say(self, text: str, style: str | None = None) -> None:
         say(self._console, text, style)
-
-
-def _row(batch: Any, row: int) -> Any:
-    """Return one row of a batch of observations."""
-    if isinstance(batch, Mapping):
-        return {key: _row(part, row) for key, part in batch.items()}
-    if isinstance(batch, tuple):
-        return tuple(_row(part, row) for part in batch)
-    return batch[row]
 
 
 def _words(action: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,22 @@ def has_row(stones: np.ndarray, length: int, table: np.ndarray) -> np.ndarray:
     """
     in_rows: np.ndarray = stones.astype(np.float32) @ table
     return np.asarray((in_rows == length).any(-1))
+
+
+def with_stone(boards: np.ndarray, cells: np.ndarray, stone: Any) -> np.ndarray:
+    """Return boards after each of some moves.
+
+    Args:
+        boards: `[B, cells]`.
+        cells: Where each move's stone lies, `[B, moves]`.
+        stone: What stands there then.
+
+    Returns:
+        `[B, moves, cells]`, of the boards' dtype.
+    """
+    after = np.repeat(boards[:, None], cells.shape[1], 1)
+    np.put_along_axis(after, cells[..., None], stone, 2)
+    return after
 
 
 def landing_cells(filled: np.ndarray, drops: bool) -> tuple[np.ndarray, np.ndarray]:

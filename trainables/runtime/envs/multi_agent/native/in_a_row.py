@@ -8,7 +8,12 @@ import numpy as np
 from gymnasium import spaces
 
 from trainables.core.errors import ConfigError
-from trainables.runtime.envs.multi_agent.native.board import has_row, landing_cells, rows_of
+from trainables.runtime.envs.multi_agent.native.board import (
+    has_row,
+    landing_cells,
+    rows_of,
+    with_stone,
+)
 from trainables.runtime.envs.multi_agent.native.game import NativeGame, Outcome, checked_int
 from trainables.runtime.envs.multi_agent.vector_env import AgentGroup
 
@@ -143,8 +148,7 @@ class InARowGame(NativeGame):
             bool. Boards after illegal moves mean nothing.
         """
         cells, legal = landing_cells((boards > 0).reshape(-1, *self._size), self._drops)
-        after = np.repeat(boards[:, None], cells.shape[1], 1)
-        np.put_along_axis(after, cells[..., None], player + 1, 2)
+        after = with_stone(boards, cells, player + 1)
         return after, legal, legal & has_row(after == player + 1, self._length, self._table)
 
 
