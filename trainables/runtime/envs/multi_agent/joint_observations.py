@@ -20,20 +20,27 @@ from trainables.runtime.envs.multi_agent.vector_env import (
     GroupRows,
 )
 
+_AFTER = "next_"  # and by how many places, around a group
+
 
 class JointObservations(AgentsVectorEnv):
     """Adds what all agents see to what each sees, for a value function of all: MAPPO's.
 
-    An agent observes `{…, JOINT_OBS: {agent: what it was shown last}}` where its observation was a
-    Dict, and `{"observation": …, JOINT_OBS: …}` where it was none. Of an agent that has not begun
-    in this episode the part is zeros; of one that has ended it is its last observation.
+    An agent observes `{…, JOINT_OBS: what all were shown last}` where its observation was a Dict,
+    and `{"observation": …, JOINT_OBS: …}` where it was none. The joint part begins with the agent
+    itself: `next_0` is its own, `next_1` that of the agent after it among those with the same
+    spaces, and so on around; agents with other spaces are there by their ids. So a value function
+    of agents that share a policy is one of "me and the others": in one order for all, what three
+    agents see is one row three times, and which of them is meant has to be found out (Yu et al.,
+    2022, call this one agent-specific). Of an agent that has not begun in this episode the part is
+    zeros; of one that has ended it is its last observation.
 
     Args:
         env: The slots.
 
     Raises:
         ConfigError: if an agent observes something under these keys already, or two agents' ids
-            are alike as strings.
+            are alike as strings, or one is such a key.
     """
 
     def __init__(self, env: AgentsVectorEnv):
@@ -44,12 +51,15 @@ class JointObservations(AgentsVectorEnv):
                 f"centralized_critic = True: ids of agents are alike as strings: {names}; allowed: "
                 "agents whose ids differ as strings"
             )
-        parts = {
-            str(agent): group.observation_space for group in env.groups for agent in group.agents
-        }
-        joint = gym.spaces.Dict(parts)
+        if taken := [name for name in names if name.startswith(_AFTER)]:
+            raise ConfigError(
+                f"centralized_critic = True: the id {taken[0]!r} of an agent is a key of what all "
+                f"see; allowed: ids that do not begin with {_AFTER!r}"
+            )
         self.groups = tuple(
-            AgentGroup(group.agents, _with_joint(group, joint), group.action_space)
+            AgentGroup(
+                group.agents, _with_joint(group, self._joint_space(group)), group.action_space
+            )
             for group in env.groups
         )
         # Whether an agent has begun in the present episode, by group: `[N, G]`.
@@ -80,23 +90,36 @@ class JointObservations(AgentsVectorEnv):
         for own, given in zip(self._begun, state["begun"], strict=True):
             own[...] = like(own, given, "begun")
 
+    def _joint_space(self, group: AgentGroup) -> gym.spaces.Dict:
+        """Return what all agents see, as the agents of a group have it."""
+        own = [group.observation_space] * len(group.agents)
+        parts = {f"{_AFTER}{number}": space for number, space in enumerate(own)}
+        for other in self.env.groups:
+            if other is not group:
+                parts |= {str(agent): other.observation_space for agent in other.agents}
+        return gym.spaces.Dict(parts)
+
     def _joined(self, step: AgentsStep) -> AgentsStep:
-        joint: dict[str, Any] = {}
+        by_group: list[list[Any]] = []  # of each group what its agents were shown, `[N, …]` each
         for group, rows, begun in zip(self.env.groups, step.groups, self._begun, strict=True):
             begun[step.resets] = False
             begun |= rows.begins.reshape(begun.shape)
-            for place, agent in enumerate(group.agents):
-                joint[str(agent)] = _of_place(rows.obs, place, len(group.agents), begun[:, place])
-        groups = [
-            self._with(rows, len(group.agents), joint)
-            for group, rows in zip(self.env.groups, step.groups, strict=True)
-        ]
+            count = len(group.agents)
+            by_group.append([_of_place(rows.obs, p, count, begun[:, p]) for p in range(count)])
+        groups = [self._with(rows, number, by_group) for number, rows in enumerate(step.groups)]
         return step._replace(groups=groups)
 
-    def _with(self, rows: GroupRows, num_agents: int, joint: dict[str, Any]) -> GroupRows:
-        """Return a group's rows, each with what all agents of its slot see."""
+    def _with(self, rows: GroupRows, number: int, by_group: list[list[Any]]) -> GroupRows:
+        """Return the rows of the group of that number, each with what all of its slot see."""
+        shown = by_group[number]
+        count = len(shown)
+        joint = {f"{_AFTER}{k}": _interleaved(shown[k:] + shown[:k]) for k in range(count)}
+        for other, (group, parts) in enumerate(zip(self.env.groups, by_group, strict=True)):
+            if other != number:
+                named = zip(map(str, group.agents), parts, strict=True)
+                joint |= {name: _interleaved([part] * count) for name, part in named}
         own = rows.obs if isinstance(rows.obs, dict) else {OBSERVATION: rows.obs}
-        return replace(rows, obs={**own, JOINT_OBS: _repeated(joint, num_agents)})
+        return replace(rows, obs={**own, JOINT_OBS: joint})
 
 
 def _with_joint(group: AgentGroup, joint: gym.spaces.Dict) -> gym.spaces.Dict:
@@ -128,13 +151,14 @@ def _of_place(obs: Any, place: int, num_agents: int, begun: np.ndarray) -> Any:
     return np.where(begun.reshape(-1, *[1] * (own.ndim - 1)), own, np.zeros((), own.dtype))
 
 
-def _repeated(tree: Any, count: int) -> Any:
-    """Return each row of a tree of arrays so many times in a row."""
-    if isinstance(tree, dict):
-        return {name: _repeated(part, count) for name, part in tree.items()}
-    if isinstance(tree, tuple):
-        return tuple(_repeated(part, count) for part in tree)
-    return np.repeat(tree, count, axis=0)
+def _interleaved(trees: list[Any]) -> Any:
+    """Return rows `[N * G, …]` of G trees of arrays `[N, …]`, slot by slot."""
+    first = trees[0]
+    if isinstance(first, dict):
+        return {name: _interleaved([tree[name] for tree in trees]) for name in first}
+    if isinstance(first, tuple):
+        return tuple(_interleaved(list(parts)) for parts in zip(*trees, strict=True))
+    return np.stack(trees, 1).reshape(-1, *first.shape[1:])
 
 
 def _shown(agents: tuple[Hashable, ...]) -> str:

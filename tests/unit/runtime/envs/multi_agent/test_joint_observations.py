@@ -38,6 +38,14 @@ def actions(env: Any, step: AgentsStep) -> list[Any]:
     return batches
 
 
+def key_of(env: Any, agent: Any, seen_by: Any) -> str:
+    """The key of an agent in what another one sees: how far it is behind it in their group."""
+    [agents] = [group.agents for group in env.groups if seen_by in group.agents]
+    if agent not in agents:
+        return str(agent)
+    return f"next_{(agents.index(agent) - agents.index(seen_by)) % len(agents)}"
+
+
 @pytest.mark.parametrize("pattern", sorted(PATTERNS))
 def test_each_sees_what_all_were_shown_last_in_this_episode(pattern: str) -> None:
     env, slots = made(PATTERNS[pattern])
@@ -64,7 +72,7 @@ def test_each_sees_what_all_were_shown_last_in_this_episode(pattern: str) -> Non
                     assert own[1] == slots.envs[slot].episode
                 for other in slots.agents:
                     its_group, its_row = row(env, slot, other)
-                    joint = step.groups[its_group].obs[JOINT_OBS][agent]
+                    joint = step.groups[its_group].obs[JOINT_OBS][key_of(env, agent, other)]
                     np.testing.assert_array_equal(where_of(joint)[its_row], own)
         step = env.step(actions(env, step))
     assert num_resets > 2 * SLOTS
@@ -110,13 +118,26 @@ class _SameNames(TellingAgents):
         self.action_spaces = dict.fromkeys(self.possible_agents, gym.spaces.Discrete(2))
 
 
+class _NamedAsAKey(TellingAgents):
+    def __init__(self, env_config: Any = None):
+        super().__init__(env_config)
+        self.possible_agents = ["next_1", "other"]
+        self.observation_spaces = dict.fromkeys(self.possible_agents, gym.spaces.Discrete(2))
+        self.action_spaces = dict.fromkeys(self.possible_agents, gym.spaces.Discrete(2))
+
+
 class _Knows(TellingAgents):
     def sees(self, agent: Any) -> gym.Space:
         return gym.spaces.Dict({JOINT_OBS: gym.spaces.Discrete(2)})
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"), [(_SameNames, "alike as strings"), (_Knows, "already; allowed: critic_obs")]
+    ("kind", "words"),
+    [
+        (_SameNames, "alike as strings"),
+        (_NamedAsAKey, "'next_1' of an agent"),
+        (_Knows, "already; allowed: critic_obs"),
+    ],
 )
 def test_what_cannot_be_told_apart_is_refused(kind: type[TellingAgents], words: str) -> None:
     with pytest.raises(ConfigError, match=f"centralized_critic.*{words}"):
