@@ -22,9 +22,11 @@ from trainables.core.learning.advantages import (
     explained_by_values,
     with_advantages,
 )
-from trainables.core.learning.coefficients import Coefficient, clipped, is_off, traced
+from trainables.core.learning.coefficients import Coefficient, clipped, is_off, of_rows, traced
 from trainables.core.learning.fragments import all_steps
 from trainables.core.learning.learner import LossFn, Metrics
+from trainables.core.learning.members.request import lifts
+from trainables.core.learning.members.rows import row_mean
 from trainables.core.learning.minibatches import minibatches, num_items, unrolled
 from trainables.core.learning.ranks import Ranks
 from trainables.core.networks.modules import ModuleOutput, PolicyValueModule, with_values
@@ -279,6 +281,7 @@ def make_loss(policy: Policy, coefficients: PPOCoefficients) -> LossFn:
     return partial(_loss, distribution=policy.distribution, coefficients=coefficients)
 
 
+@lifts
 def _loss(
     module: PolicyValueModule,
     batch: Batch,
@@ -326,30 +329,32 @@ def ppo_loss(
         coefficients: Clip range and weights.
 
     Returns:
-        The scalar loss, and detached scalars to report.
+        The scalar loss, and detached scalars to report; of K members at once, where all rows are
+        `[K, B, …]`, each's, `[K]`.
     """
+    mean = partial(row_mean, batch=batch)
     logp, entropy = distribution.logp_and_entropy(output.dist_inputs, batch["actions"])
     advantages = batch["advantages"]
     log_ratio = logp - batch["logp"]
     ratio = log_ratio.exp()
     bounded = clipped(ratio, coefficients.clip)
-    policy_loss = -torch.minimum(ratio * advantages, bounded * advantages).mean()
-    mean_entropy = entropy.mean()
+    policy_loss = -mean(torch.minimum(ratio * advantages, bounded * advantages))
+    mean_entropy = mean(entropy)
     loss = policy_loss
     if not is_off(coefficients.entropy):  # else no gradient flows through it
         loss = loss - coefficients.entropy * mean_entropy
 
     value_error = (output.values - batch["value_targets"]).square()
     if coefficients.value_clip is not None:
-        value_error = value_error.clamp_max(coefficients.value_clip)
-    value_loss = value_error.mean()
+        value_error = value_error.clamp_max(of_rows(coefficients.value_clip))
+    value_loss = mean(value_error)
     if not is_off(coefficients.value):
         loss = loss + coefficients.value * value_loss
 
     with torch.no_grad():
         # E[(r - 1) - log r] >= 0 estimates KL(old || new) with little variance (Schulman, 2020).
-        approx_kl = ((ratio - 1) - log_ratio).mean()
-        clip_fraction = (bounded != ratio).float().mean()
+        approx_kl = mean((ratio - 1) - log_ratio)
+        clip_fraction = mean((bounded != ratio).to(ratio))
     metrics = {
         "policy_loss": policy_loss.detach(),
         "vf_loss": value_loss.detach(),
@@ -358,7 +363,7 @@ def ppo_loss(
         "clip_fraction": clip_fraction,
     }
     if "dist_inputs" in batch:
-        mean_kl = distribution.kl(batch["dist_inputs"], output.dist_inputs).mean()
+        mean_kl = mean(distribution.kl(batch["dist_inputs"], output.dist_inputs))
         loss = loss + coefficients.kl * mean_kl
         metrics["mean_kl"] = mean_kl.detach()
     metrics["total_loss"] = loss.detach()

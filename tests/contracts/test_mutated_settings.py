@@ -326,8 +326,8 @@ def test_the_live_objects_have_the_mutated_values(
     learner = clone.learners["default_policy"]
     for group in learner.optimizer.param_groups:
         assert (group["lr"], group["eps"], group["betas"][0]) == (2e-3, 0.02, 0.3)
-    [stepping] = learner._steppings.values()
-    assert stepping._grad_clip == 0.25
+    [stepping] = learner.steppings.values()
+    assert stepping.grad_clip == 0.25
     draws_rows = learns_from_replay(name) or needs_data(name)
     draws_rows &= (
         "batch_length_T" not in get_algorithm(name).config_class.settings()

@@ -186,6 +186,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.core.policy",
         "trainables.core.learning",
     ),
+    "trainables.runtime.members": (
+        "trainables.core.logs",
+        "trainables.core.learning",
+    ),
     "trainables.runtime.sampling": (
         "trainables.core.errors",
         "trainables.core.logs",

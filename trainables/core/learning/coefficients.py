@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 Coefficient = float | Tensor
-"""A number in a loss; as a tensor `[]` it may differ between members that `vmap` lifts it over."""
+"""A number in a loss; a tensor `[]` where it is compiled, `[K]` of K members at once."""
 
 
 def is_off(weight: Coefficient) -> bool:
@@ -21,7 +21,13 @@ def is_off(weight: Coefficient) -> bool:
 
 def clipped(ratio: Tensor, clip: Coefficient) -> Tensor:
     """Return probability ratios within `[1 - clip, 1 + clip]`."""
+    clip = of_rows(clip)
     return ratio.clamp(1 - clip, 1 + clip)  # type: ignore[arg-type]  # both are of one kind
+
+
+def of_rows(number: Coefficient) -> Coefficient:
+    """Return a coefficient as rows meet it: those of members, `[K]`, as `[K, 1]`."""
+    return number.unsqueeze(-1) if isinstance(number, Tensor) and number.dim() else number
 
 
 def traced(number: Coefficient, device: torch.device) -> Tensor:

@@ -22,6 +22,10 @@ from trainables.core.learning.flat_parameters import (
     flat_groups,
     zero_gradients,
 )
+from trainables.core.learning.members.company import company
+from trainables.core.learning.members.lifted_module import structure, why_not_lifted
+from trainables.core.learning.members.request import UpdateRequest
+from trainables.core.learning.members.stacked_stepping import why_not_stacked
 from trainables.core.learning.minibatches import minibatches, shared_minibatches, trained_rows
 from trainables.core.learning.optimizers import make_optimizer
 from trainables.core.learning.ranks import ALONE, Ranks
@@ -119,10 +123,10 @@ class Learner:
             sum(len(self.groups[g].vector) for g in owners if owners[g] == n) for n in optimizers
         ]
         gradients = self.gradient.split(sizes)
-        self._steppings: dict[str, Stepping] = {}
+        self.steppings: dict[str, Stepping] = {}
         for (name, options), gradient in zip(optimizers.items(), gradients, strict=True):
             settings = OptimizerConfig.of(options.optimizer or optimizer)
-            self._steppings[name] = Stepping(
+            self.steppings[name] = Stepping(
                 {g: flat for g, flat in self.groups.items() if owners[g] == name},
                 self.gradient if len(sizes) == 1 else gradient,
                 partial(self.make_optimizer, settings=settings),
@@ -131,7 +135,7 @@ class Learner:
                 owner=type(self).__qualname__,
                 is_own=type(self).make_optimizer is not Learner.make_optimizer,
             )
-        self.optimizers = {name: one.optimizer for name, one in self._steppings.items()}
+        self.optimizers = {name: one.optimizer for name, one in self.steppings.items()}
         self._microbatch_size = microbatch_size
         self._compiled = None if compile is None else CompiledLosses(compile)
 
@@ -180,7 +184,7 @@ class Learner:
             raise ValueError(
                 f"learning rates are of {list(lr)}, but the groups are {list(self.groups)}"
             )
-        for one in self._steppings.values():
+        for one in self.steppings.values():
             one.set_lr(lr)
 
     def collect_gradients(self) -> None:
@@ -218,16 +222,16 @@ class Learner:
             ValueError: if a loss has no optimiser of its name, or reports what another one does.
         """
         if callable(loss_fn):
-            return self._step(self._steppings.values(), batch, loss_fn, share, reduction)
+            return self._step(self.steppings.values(), batch, loss_fn, share, reduction)
         if self._microbatch_size is not None:
             raise ValueError("microbatch_size goes with one loss only")
-        if unknown := [name for name in loss_fn if name not in self._steppings]:
+        if unknown := [name for name in loss_fn if name not in self.steppings]:
             raise ValueError(
                 f"no optimizer steps by the loss {unknown[0]!r}; there are {list(self.optimizers)}"
             )
         batch, metrics = dict(batch), Metrics()
         for name, loss in loss_fn.items():
-            found = self._step([self._steppings[name]], batch, loss, share, reduction)
+            found = self._step([self.steppings[name]], batch, loss, share, reduction)
             if twice := metrics.keys() & found.keys():
                 raise ValueError(
                     f"the loss {name!r} reports {min(twice)!r}, and so does one before it: each "
@@ -319,20 +323,62 @@ class Learner:
         if ids is None:
             if self.ranks.size > 1:
                 raise ValueError("several learners train together: give `ids`, see `row_ids`")
-            parts = minibatches(batch, num_epochs, minibatch_size, generator, normalize)
-            steps = [self.update_step(self.on_device(part), loss_fn) for part in parts]
-        else:
-            shared = shared_minibatches(
-                batch, ids, self.ranks, num_epochs, minibatch_size, generator, normalize
+            request = UpdateRequest(
+                self, batch, loss_fn, num_epochs, minibatch_size, generator, normalize or {}
             )
-            steps = [
-                self.update_step(self.on_device(part), loss_fn, share, reduction=reduction)
-                for part, share in shared
-            ]
+            others = company()
+            return self.update_alone(request) if others is None else others.updated(request)
+        shared = shared_minibatches(
+            batch, ids, self.ranks, num_epochs, minibatch_size, generator, normalize
+        )
+        return self._means(
+            self.update_step(self.on_device(part), loss_fn, share, reduction=reduction)
+            for part, share in shared
+        )
+
+    def update_alone(self, request: UpdateRequest) -> dict[str, float]:
+        """Make an update that no other member takes part in; see `update`."""
+        parts = minibatches(
+            request.batch,
+            request.num_epochs,
+            request.minibatch_size,
+            request.generator,
+            request.normalize,
+        )
+        return self._means(
+            self.update_step(self.on_device(part), request.loss_fn) for part in parts
+        )
+
+    def _means(self, reports: Iterable[Metrics]) -> dict[str, float]:
+        """Take gradient steps; returns means of what they report, over all ranks."""
+        steps = list(reports)
         # One transfer at the end: an .item() per step would wait for the device each time.
         scalars = torch.stack([scalar for step in steps for scalar in step.values()])
         means = self.ranks.sum(scalars.view(len(steps), -1).mean(0))
         return dict(zip(steps[0], means.tolist(), strict=True))
+
+    def why_alone(self) -> str | None:
+        """Return why this learner cannot learn with others; None if it can: see `members`."""
+        if type(self) is not Learner:
+            return f"its learner_class is {type(self).__name__}"
+        if self.shelved is not None:
+            return "its policy is on disk while others learn"
+        if self._microbatch_size is not None:
+            return "it has a microbatch_size"
+        if self._compiled is not None:
+            return "its losses are compiled"
+        if self.networks:
+            return f"it has networks beside its module, {', '.join(self.networks)}"
+        reasons = (why_not_stacked(one) for one in self.steppings.values())
+        return why_not_lifted(self.module) or next((r for r in reasons if r), None)
+
+    def member_key(self) -> tuple[Any, ...]:
+        """Return what is equal for learners that can learn together."""
+        optimizers = tuple(
+            (name, type(one.optimizer), one.grad_clip_by, tuple(one.groups))
+            for name, one in self.steppings.items()
+        )
+        return structure(self.module), optimizers
 
     def on_device(self, minibatch: Batch) -> Batch:
         """Return a minibatch where the networks are.
@@ -375,7 +421,7 @@ class Learner:
     @in_memory
     def get_state(self) -> dict[str, Any]:
         """Return what the optimisers have learned, and the targets. Rates are settings."""
-        state: dict[str, Any] = {name: one.get_state() for name, one in self._steppings.items()}
+        state: dict[str, Any] = {name: one.get_state() for name, one in self.steppings.items()}
         state = state["all"] if list(state) == ["all"] else {"optimizers": state}
         if self.networks:
             weights = self.networks.state_dict()
@@ -392,7 +438,7 @@ class Learner:
             ConfigError: if it is of other optimisers or networks.
         """
         by_name = state.get("optimizers", {"all": state})
-        if by_name.keys() != self._steppings.keys():
+        if by_name.keys() != self.steppings.keys():
             raise ConfigError(
                 f"the state is of the optimizers {list(by_name)}, not of {list(self.optimizers)}"
             )
@@ -400,7 +446,7 @@ class Learner:
             self.networks.load_state_dict(state["networks"])
         for name, target in self.targets.items():
             target.set_state(state["targets"][name])
-        for name, one in self._steppings.items():
+        for name, one in self.steppings.items():
             one.set_state(by_name[name])
 
 

@@ -41,7 +41,7 @@ def minibatches(
         normalize: Columns that get mean 0 and standard deviation 1 in each minibatch, with the
             least deviation that each is divided by.
     """
-    bounds = _bounds(len(next(iter(batch.values()))), minibatch_size)
+    bounds = bounds_of(len(next(iter(batch.values()))), minibatch_size)
     for _ in range(num_epochs):
         shuffled = batch
         if generator is not None and len(bounds) > 2:
@@ -84,7 +84,7 @@ def shared_minibatches(
         what this rank's mean counts in the mean over all.
     """
     total = int(ranks.sum(torch.tensor(len(ids))))
-    bounds = _bounds(total, minibatch_size)
+    bounds = bounds_of(total, minibatch_size)
     place = torch.full((total,), -1)  # of each row of all ranks in this batch
     place[ids] = torch.arange(len(ids))
     weights = trained_rows(batch)
@@ -164,7 +164,8 @@ def _placeholder(batch: Batch) -> Batch:
     }
 
 
-def _bounds(rows: int, minibatch_size: int | None) -> list[int]:
+def bounds_of(rows: int, minibatch_size: int | None) -> list[int]:
+    """Return where each minibatch of so many rows begins, and where the last one ends."""
     count = 1 if minibatch_size is None else -(-rows // minibatch_size)
     return [rows * i // count for i in range(count + 1)]
 

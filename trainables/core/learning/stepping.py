@@ -78,7 +78,7 @@ class Stepping:
         is_own: bool = False,
     ):
         self.groups, self.gradient = groups, gradient
-        self._grad_clip, self._grad_clip_by, self._is_own = grad_clip, grad_clip_by, is_own
+        self.grad_clip, self.grad_clip_by, self.is_own = grad_clip, grad_clip_by, is_own
         self.optimizer = make_optimizer(
             [
                 {
@@ -117,14 +117,14 @@ class Stepping:
     def clip_gradients(self, flat: FlatParameters) -> Tensor:
         """Clip a group's gradient in place; returns its norm before clipping."""
         norm = torch.linalg.vector_norm(flat.gradient)
-        bound = self._grad_clip
+        bound = self.grad_clip
         if bound is None:
             return norm
-        if self._grad_clip_by == "value":
+        if self.grad_clip_by == "value":
             flat.gradient.clamp_(-bound, bound)
-        elif self._grad_clip_by == "adaptive":
+        elif self.grad_clip_by == "adaptive":
             clip_adaptively(flat, bound)
-        elif self._grad_clip_by == "norm":
+        elif self.grad_clip_by == "norm":
             for parameter in flat.parameters:
                 nn.utils.clip_grad_norm_([parameter], bound)
         else:
@@ -152,7 +152,7 @@ class Stepping:
         for index, of_parameter in moments.items():
             for name, moment in of_parameter.items():
                 same = np.shape(moment) == tuple(parameters[index].shape)
-                if np.ndim(moment) and not same and not self._is_own:
+                if np.ndim(moment) and not same and not self.is_own:
                     raise ConfigError(f"{name} of the optimiser is of another network")
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
 

@@ -1,0 +1,141 @@
+"""Trainables side by side in one process: each as alone, whoever comes, goes or fails."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+
+from trainables import PPO, PPOConfig
+from trainables.runtime.members.meeting import Meeting
+
+RATES = (3e-4, 1e-3, 2e-3)
+
+
+def made(seed: int, **settings: Any) -> PPO:
+    config = PPOConfig().environment("CartPole-v1").env_runners(num_envs_per_env_runner=8)
+    config.training(train_batch_size_per_learner=256, minibatch_size=64, num_epochs=3)
+    given = {"lr": RATES[seed % 3], "gamma": 0.99 - 0.02 * seed, "lambda_": 0.9 + 0.02 * seed}
+    return config.update_from_dict({**given, "seed": seed, **settings}).build()
+
+
+def weights(algo: PPO) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in algo.get_policy().module.parameters()])
+
+
+COMPARED = ("episode_return_mean", "num_env_steps_sampled_lifetime")
+LEARNED = ("policy_loss", "vf_loss", "entropy", "grad_norm", "curr_lr", "vf_explained_var")
+
+
+def assert_alike(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    for name in COMPARED:
+        assert found[name] == expected[name]
+    for name in LEARNED:
+        key = f"learner/default_policy/{name}"
+        assert found[key] == pytest.approx(expected[key], rel=1e-3, abs=1e-4), name
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_members_that_join_and_leave_are_as_they_are_alone(order: tuple[int, ...]) -> None:
+    """The first of them trains once, the second twice, the third in all three rounds."""
+    meeting = Meeting()
+    together, alone = ({seed: made(seed) for seed in range(3)} for _ in range(2))
+    for size in (3, 2, 1):
+        present = order[-size:]
+        outcomes = meeting.run({seed: together[seed].train for seed in present})
+        assert list(outcomes) == list(present)
+        for seed in present:
+            assert_alike(outcomes[seed], alone[seed].train())
+    outcomes = meeting.run({seed: together[seed].train for seed in order})  # and come back
+    for seed in order:
+        assert_alike(outcomes[seed], alone[seed].train())
+        torch.testing.assert_close(weights(together[seed]), weights(alone[seed]), atol=1e-4, rtol=0)
+    assert (meeting.num_together, meeting.num_alone, meeting.reasons) == (8, 1, set())
+    for algo in (*together.values(), *alone.values()):
+        algo.stop()
+
+
+def test_a_member_goes_on_from_a_checkpoint_as_alone(tmp_path: Any) -> None:
+    meeting = Meeting()
+    members = {seed: made(seed) for seed in range(2)}
+    meeting.run({seed: algo.train for seed, algo in members.items()})
+    members[1].save(str(tmp_path))
+    expected = meeting.run({seed: algo.train for seed, algo in members.items()})
+    restored = PPO.from_checkpoint(str(tmp_path))
+    assert_alike(restored.train(), expected[1])
+    torch.testing.assert_close(weights(restored), weights(members[1]), atol=1e-5, rtol=0)
+
+
+def test_who_fails_fails_alone() -> None:
+    meeting = Meeting()
+    together, alone = [made(seed) for seed in range(3)], [made(seed) for seed in range(3)]
+
+    def fails() -> Any:
+        together[1].train()
+        raise ValueError("no more")
+
+    outcomes = meeting.run({0: together[0].train, 1: fails, 2: together[2].train})
+    assert isinstance(outcomes[1], ValueError)
+    for seed in (0, 2):
+        assert_alike(outcomes[seed], alone[seed].train())
+
+
+def test_who_diverges_fails_alone() -> None:
+    meeting = Meeting()
+    together = [made(0), made(1, lr=1e30), made(2)]
+    alone = {seed: made(seed) for seed in (0, 2)}
+    outcomes = [meeting.run({i: m.train for i, m in enumerate(together)}) for _ in range(2)]
+    failures = [o[1] for o in outcomes if isinstance(o[1], Exception)]
+    assert failures
+    assert "diverged" in str(failures[0]) or "not finite" in str(failures[0])
+    for found in outcomes:
+        for seed in (0, 2):
+            assert_alike(found[seed], alone[seed].train())
+
+
+def test_different_members_meet_those_that_are_like_them() -> None:
+    meeting = Meeting()
+    wide = {"model": {"fcnet_hiddens": [32, 32]}}
+    members = [made(0), made(1, **wide), made(2), made(3, **wide)]
+    alone = [made(0), made(1, **wide), made(2), made(3, **wide)]
+    outcomes = meeting.run({i: m.train for i, m in enumerate(members)})
+    assert meeting.num_together == 4
+    for i, one in enumerate(alone):
+        assert_alike(outcomes[i], one.train())
+
+
+def test_what_cannot_be_together_learns_alone_and_says_why() -> None:
+    meeting = Meeting()
+    memory = {"model": {"use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 8}}
+    members, alone = ([made(seed, **memory) for seed in range(2)] for _ in range(2))
+    outcomes = meeting.run({i: m.train for i, m in enumerate(members)})
+    assert (meeting.num_together, meeting.num_alone) == (0, 2)
+    assert meeting.reasons == {"its network has a memory"}
+    for i, one in enumerate(alone):
+        one.train()
+        torch.testing.assert_close(weights(members[i]), weights(one), atol=0, rtol=0)
+        assert not isinstance(outcomes[i], Exception)
+
+
+def test_an_interrupted_meeting_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    members = [made(seed) for seed in range(2)]
+    meeting = Meeting()
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(meeting, "_update", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        meeting.run({i: m.train for i, m in enumerate(members)})
+    assert not [thread for thread in threading.enumerate() if thread.name == "member"]
+
+
+def test_members_compute_with_as_many_threads_as_their_host() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        assert Meeting().run({"it": torch.get_num_threads}) == {"it": 1}
+    finally:
+        torch.set_num_threads(before)

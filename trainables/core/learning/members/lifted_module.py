@@ -1,0 +1,138 @@
+"""A network of K members at once, made of K networks that differ in their weights alone."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from trainables.core.learning.flat_parameters import FlatParameters
+from trainables.core.learning.members.lifted_layers import LIFTED
+
+
+class NotLiftedError(Exception):
+    """A network cannot be computed for several members at once; the message says why."""
+
+
+def structure(module: nn.Module) -> tuple[Any, ...]:
+    """Return what two networks have in common if their weights alone may differ."""
+    layers = tuple((name, type(one)) for name, one in module.named_modules())
+    shapes = tuple((name, tuple(p.shape), p.dtype) for name, p in module.named_parameters())
+    return layers, shapes
+
+
+def why_not_lifted(module: nn.Module) -> str | None:
+    """Return why a network cannot be lifted, as far as its layers say; None if it may be."""
+    if getattr(module, "is_recurrent", False):
+        return "its network has a memory"
+    for name, layer in module.named_modules():
+        own = dict(layer.named_parameters(recurse=False))
+        if type(layer) in LIFTED or all(p.dim() == 1 for p in own.values()):
+            continue
+        return f"its layer {name or 'itself'} is a {type(layer).__name__}"
+    return None
+
+
+class LiftedModule:
+    """A network over rows `[K, B, …]`, whose parameters are parts of stacked vectors.
+
+    It is a copy of one of the K in which layers with parameters are replaced by those of
+    `lifted_layers`, so that the network's own `forward` says what is computed.
+
+    Args:
+        module: One of the K networks.
+        groups: Its parameters.
+        vectors: Those of all members, `[K, P]` by group.
+
+    Raises:
+        NotLiftedError: if a layer has no lifted form.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        groups: Mapping[str, FlatParameters],
+        vectors: Mapping[str, Tensor],
+    ):
+        if (reason := why_not_lifted(module)) is not None:
+            raise NotLiftedError(reason)
+        self._skeleton = copy.deepcopy(module)
+        layers = {path: self._lifted(path) for path, _ in module.named_modules()}
+        names = {parameter: name for name, parameter in module.named_parameters()}
+        self._vectors = dict(vectors)
+        self._places: dict[str, list[_Place]] = {}
+        for group, flat in groups.items():
+            places = []
+            for parameter in flat.parameters:
+                path, _, name = names[parameter].rpartition(".")
+                is_bare = type(module.get_submodule(path)) not in LIFTED
+                # Beside the layers, as log sigma is, it meets rows [K, B, …].
+                shape = (1, *parameter.shape) if is_bare else tuple(parameter.shape)
+                places.append(_Place(layers[path], name, shape, parameter.numel()))
+            self._places[group] = places
+
+    def _lifted(self, path: str) -> nn.Module:
+        """Return what a layer of the copy has become."""
+        layer = self._skeleton.get_submodule(path)
+        if (make := LIFTED.get(type(layer))) is None:
+            for name in [name for name, _ in layer.named_parameters(recurse=False)]:
+                delattr(layer, name)
+            return layer
+        parent, _, name = path.rpartition(".")
+        setattr(self._skeleton.get_submodule(parent), name, lifted := make(layer))
+        return lifted
+
+    def bound(self) -> nn.Module:
+        """Return the network with its parameters as they are now, for one computation.
+
+        They are views of the vectors that autograd knows as such: the gradient of each vector is
+        one tensor, not one for each layer.
+        """
+        for group, places in self._places.items():
+            parts = self._vectors[group].split([place.size for place in places], 1)
+            for place, part in zip(places, parts, strict=True):
+                # No parameter any more, so that no `__setattr__` of a module has to look at it.
+                place.layer.__dict__[place.name] = part.view(len(part), *place.shape)
+        return self._skeleton
+
+
+class _Place(NamedTuple):
+    """Where a part of a vector goes."""
+
+    layer: nn.Module
+    name: str
+    shape: tuple[int, ...]
+    size: int
+
+
+def check_lifted(lifted: nn.Module, modules: Sequence[nn.Module], features: Any, of: Any) -> None:
+    """Compare what a lifted network says of some rows with what each network says itself.
+
+    Args:
+        lifted: Of `LiftedModule`, bound.
+        modules: The networks, `K` of them.
+        features: Rows `[K, B, …]`, a tensor or a dict of them.
+        of: Takes one member's rows out of `features`, by its number.
+
+    Raises:
+        NotLiftedError: if they differ by more than rounding, or it cannot be computed.
+    """
+    with torch.no_grad():
+        try:
+            found = _flat(lifted(features))
+        except Exception as error:
+            raise NotLiftedError(f"its network cannot be computed for several: {error}") from error
+        for number, module in enumerate(modules):
+            for together, alone in zip(found, _flat(module(of(features, number))), strict=True):
+                own = together[number] if together.dim() else together
+                if own.shape != alone.shape or not torch.allclose(
+                    own, alone, rtol=1e-3, atol=1e-4, equal_nan=True
+                ):
+                    raise NotLiftedError("its network mixes what is of several members")
+
+
+def _flat(output: Any) -> list[Tensor]:
+    return [output] if isinstance(output, Tensor) else list(output)
