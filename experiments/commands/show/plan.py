@@ -10,7 +10,7 @@ from analysis.credentials import scrubbed
 from experiments.cluster.session import local_node
 from experiments.commands.show.short_spec import short_spec
 from experiments.search.kind import search_kind
-from experiments.seeds.batching import batching_notes
+from experiments.sweep.batching import batching_notes
 from experiments.sweep.load import dump_spec
 from experiments.sweep.preflight import check_places, check_resources, check_unused
 from experiments.sweep.sweep import Sweep

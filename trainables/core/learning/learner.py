@@ -327,7 +327,7 @@ class Learner:
                 self, batch, loss_fn, num_epochs, minibatch_size, generator, normalize or {}
             )
             others = company()
-            return self.update_alone(request) if others is None else others.updated(request)
+            return self.update_alone(request) if others is None else others.ask(request)
         shared = shared_minibatches(
             batch, ids, self.ranks, num_epochs, minibatch_size, generator, normalize
         )

@@ -221,7 +221,7 @@ class RemoteLearnerGroup:
         self._state["policies"] = self._policy_states()
 
     def why_alone(self) -> str | None:
-        return f"its learners are actors, num_learners = {self.config.num_learners}"
+        return f"its learners are actors, num_learners = {self._recipe.config.num_learners}"
 
     def remember(self) -> None:
         # Not waited for: it comes when what was submitted before is done.

@@ -52,7 +52,9 @@ def test_members_that_join_and_leave_are_as_they_are_alone(order: tuple[int, ...
     for seed in order:
         assert_alike(outcomes[seed], alone[seed].train())
         torch.testing.assert_close(weights(together[seed]), weights(alone[seed]), atol=1e-4, rtol=0)
-    assert (meeting.num_together, meeting.num_alone, meeting.reasons) == (8, 1, set())
+    assert meeting.num_together == {"UpdateRequest": 8, "FragmentRequest": 8}
+    assert meeting.num_alone == {"UpdateRequest": 1, "FragmentRequest": 1}
+    assert meeting.reasons == {}
     for algo in (*together.values(), *alone.values()):
         algo.stop()
 
@@ -101,7 +103,7 @@ def test_different_members_meet_those_that_are_like_them() -> None:
     members = [made(0), made(1, **wide), made(2), made(3, **wide)]
     alone = [made(0), made(1, **wide), made(2), made(3, **wide)]
     outcomes = meeting.run({i: m.train for i, m in enumerate(members)})
-    assert meeting.num_together == 4
+    assert meeting.num_together == {"UpdateRequest": 4, "FragmentRequest": 4}
     for i, one in enumerate(alone):
         assert_alike(outcomes[i], one.train())
 
@@ -111,8 +113,9 @@ def test_what_cannot_be_together_learns_alone_and_says_why() -> None:
     memory = {"model": {"use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 8}}
     members, alone = ([made(seed, **memory) for seed in range(2)] for _ in range(2))
     outcomes = meeting.run({i: m.train for i, m in enumerate(members)})
-    assert (meeting.num_together, meeting.num_alone) == (0, 2)
-    assert meeting.reasons == {"its network has a memory"}
+    assert meeting.num_together == {}
+    assert meeting.num_alone == {"UpdateRequest": 2, "FragmentRequest": 2}
+    assert meeting.reasons["UpdateRequest"] == {"its network has a memory"}
     for i, one in enumerate(alone):
         one.train()
         torch.testing.assert_close(weights(members[i]), weights(one), atol=0, rtol=0)
@@ -126,7 +129,7 @@ def test_an_interrupted_meeting_leaves_no_thread(monkeypatch: pytest.MonkeyPatch
     def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(meeting, "_update", interrupted)
+    monkeypatch.setattr(meeting, "_do", interrupted)
     with pytest.raises(KeyboardInterrupt):
         meeting.run({i: m.train for i, m in enumerate(members)})
     assert not [thread for thread in threading.enumerate() if thread.name == "member"]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from trainables.core.learning.flat_parameters import FlatParameters
+from trainables.core.data.features import Features, map_tensors
+from trainables.core.learning.members.company import NotTogetherError
 from trainables.core.learning.members.lifted_layers import LIFTED
-
-
-class NotLiftedError(Exception):
-    """A network cannot be computed for several members at once; the message says why."""
 
 
 def structure(module: nn.Module) -> tuple[Any, ...]:
@@ -44,29 +41,29 @@ class LiftedModule:
 
     Args:
         module: One of the K networks.
-        groups: Its parameters.
+        groups: Its parameters, in the order that they have in the vectors.
         vectors: Those of all members, `[K, P]` by group.
 
     Raises:
-        NotLiftedError: if a layer has no lifted form.
+        NotTogetherError: if a layer has no lifted form.
     """
 
     def __init__(
         self,
         module: nn.Module,
-        groups: Mapping[str, FlatParameters],
+        groups: Mapping[str, Sequence[nn.Parameter]],
         vectors: Mapping[str, Tensor],
     ):
         if (reason := why_not_lifted(module)) is not None:
-            raise NotLiftedError(reason)
+            raise NotTogetherError(reason)
         self._skeleton = copy.deepcopy(module)
         layers = {path: self._lifted(path) for path, _ in module.named_modules()}
         names = {parameter: name for name, parameter in module.named_parameters()}
         self._vectors = dict(vectors)
         self._places: dict[str, list[_Place]] = {}
-        for group, flat in groups.items():
+        for group, parameters in groups.items():
             places = []
-            for parameter in flat.parameters:
+            for parameter in parameters:
                 path, _, name = names[parameter].rpartition(".")
                 is_bare = type(module.get_submodule(path)) not in LIFTED
                 # Beside the layers, as log sigma is, it meets rows [K, B, …].
@@ -108,31 +105,36 @@ class _Place(NamedTuple):
     size: int
 
 
-def check_lifted(lifted: nn.Module, modules: Sequence[nn.Module], features: Any, of: Any) -> None:
-    """Compare what a lifted network says of some rows with what each network says itself.
+def check_alike(together: Callable[[], Any], alone: Sequence[Callable[[], Any]]) -> None:
+    """Compare what a lifted network says with what each member's network says itself.
 
     Args:
-        lifted: Of `LiftedModule`, bound.
-        modules: The networks, `K` of them.
-        features: Rows `[K, B, …]`, a tensor or a dict of them.
-        of: Takes one member's rows out of `features`, by its number.
+        together: Returns tensors `[K, …]`: one, or several.
+        alone: Each member's return `[…]`.
 
     Raises:
-        NotLiftedError: if they differ by more than rounding, or it cannot be computed.
+        NotTogetherError: if they differ by more than rounding, or it cannot be computed.
     """
     with torch.no_grad():
         try:
-            found = _flat(lifted(features))
+            found = _listed(together())
         except Exception as error:
-            raise NotLiftedError(f"its network cannot be computed for several: {error}") from error
-        for number, module in enumerate(modules):
-            for together, alone in zip(found, _flat(module(of(features, number))), strict=True):
-                own = together[number] if together.dim() else together
-                if own.shape != alone.shape or not torch.allclose(
-                    own, alone, rtol=1e-3, atol=1e-4, equal_nan=True
+            raise NotTogetherError(
+                f"its network cannot be computed for several: {error}"
+            ) from error
+        for number, one in enumerate(alone):
+            for whole, expected in zip(found, _listed(one()), strict=True):
+                own = whole[number] if whole.dim() else whole
+                if own.shape != expected.shape or not torch.allclose(
+                    own, expected, rtol=1e-3, atol=1e-4, equal_nan=True
                 ):
-                    raise NotLiftedError("its network mixes what is of several members")
+                    raise NotTogetherError("its network mixes what is of several members")
 
 
-def _flat(output: Any) -> list[Tensor]:
+def features_of(features: Features, number: int) -> Features:
+    """Return one member's rows of features `[K, B, …]`."""
+    return map_tensors(lambda part: part[number], features)
+
+
+def _listed(output: Any) -> list[Tensor]:
     return [output] if isinstance(output, Tensor) else list(output)

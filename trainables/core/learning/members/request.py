@@ -39,6 +39,11 @@ class UpdateRequest:
     normalize: Mapping[str, float]
 
     @property
+    def owner(self) -> Learner:
+        """Whose the update is."""
+        return self.learner
+
+    @property
     def num_rows(self) -> int:
         """Rows of the batch, B."""
         return len(next(iter(self.batch.values())))

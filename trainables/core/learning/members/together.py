@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,12 @@ import torch
 from torch import Tensor
 
 from trainables.core.data.batch import Batch, tree_of
-from trainables.core.learning.members.lifted_module import LiftedModule, check_lifted
+from trainables.core.data.features import Features
+from trainables.core.learning.members.lifted_module import (
+    LiftedModule,
+    check_alike,
+    features_of,
+)
 from trainables.core.learning.members.request import UpdateRequest, lifted_loss
 from trainables.core.learning.members.rows import ROW_SHARES
 from trainables.core.learning.members.stacked_stepping import StackedStepping
@@ -32,7 +38,7 @@ class Members:
         learners: With equal `member_key`s.
 
     Raises:
-        NotLiftedError: if their networks cannot be computed together.
+        NotTogetherError: if their networks cannot be computed together.
     """
 
     def __init__(self, learners: Sequence[Learner]):
@@ -44,14 +50,15 @@ class Members:
         }
         for vector in self._vectors.values():
             vector.requires_grad_()
-        self._module = LiftedModule(first.module, first.groups, self._vectors)
+        parameters = {name: flat.parameters for name, flat in first.groups.items()}
+        self._module = LiftedModule(first.module, parameters, self._vectors)
         self._steppings = {
             name: StackedStepping([one.steppings[name] for one in self.learners], self._vectors)
             for name in first.steppings
         }
         self._is_checked = False
 
-    def update(self, requests: Sequence[UpdateRequest]) -> list[dict[str, float]]:
+    def run(self, requests: Sequence[UpdateRequest]) -> list[dict[str, float]]:
         """Make an update of each member.
 
         Args:
@@ -61,7 +68,7 @@ class Members:
             What each reports, as `Learner.update` does.
 
         Raises:
-            NotLiftedError: of the first update, if the members' networks are not computed apart.
+            NotTogetherError: of the first update, if the members' networks are not computed apart.
         """
         self._load()
         first = next(iter(self._vectors.values()))
@@ -70,8 +77,7 @@ class Members:
         for batch in _minibatches(requests, first.dtype):
             moved = {name: column.to(first.device) for name, column in batch.items()}
             if not self._is_checked:
-                modules = [learner.module for learner in self.learners]
-                check_lifted(self._module.bound(), modules, tree_of(moved, "features"), _of_member)
+                self._check(tree_of(moved, "features"))
                 self._is_checked = True
             steps.append(self._step(moved, loss_fn))
         self._store()
@@ -79,6 +85,15 @@ class Members:
         found = torch.stack([torch.stack([step[name] for name in names]) for step in steps])
         means = found.mean(0).T.tolist()  # [K][names]
         return [dict(zip(names, own, strict=True)) for own in means]
+
+    def _check(self, features: Features) -> None:
+        check_alike(
+            partial(self._module.bound(), features),
+            [
+                partial(learner.module, features_of(features, number))
+                for number, learner in enumerate(self.learners)
+            ],
+        )
 
     def _step(self, batch: Batch, loss_fn: object) -> Metrics:
         for vector in self._vectors.values():
@@ -108,12 +123,6 @@ class Members:
                 learner.groups[name].vector.copy_(row)
         for stepping in self._steppings.values():
             stepping.store()
-
-
-def _of_member(features: object, number: int) -> object:
-    if isinstance(features, dict):
-        return {name: part[number] for name, part in features.items()}
-    return features[number]  # type: ignore[index]
 
 
 def _minibatches(requests: Sequence[UpdateRequest], dtype: torch.dtype) -> Iterator[Batch]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from experiments.sweep.sweep import Sweep
 from experiments.spec.trial_resources import trial_configs
+from experiments.sweep.sweep import Sweep
 from trainables.algorithm import Algorithm
 
 
