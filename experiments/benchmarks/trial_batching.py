@@ -1,7 +1,7 @@
 """What trials that learn together in one process cost, and whether they learn as they do alone.
 
-`cost`: K runs of PPO on CartPole in one process of one thread, one after the other and as one tensor
-program, in turns; seconds for all of them and memory, by K; draws `trial_batching.png`::
+`cost`: K runs of PPO on CartPole in one process of one thread, one after the other and as one
+tensor program, in turns; seconds for all of them and memory, by K; draws `trial_batching.png`::
 
     python -m experiments.benchmarks.trial_batching cost --members 1 2 5 8 32 128
 

@@ -121,7 +121,8 @@ class JointCartPole:
         for name, value in vars(first).items():
             if name not in _OWN:
                 setattr(self._env, name, value)
-        self._env._np_random = _Streams(self)
+        streams: Any = _Streams(self)
+        vars(self._env)["_np_random"] = streams
 
     def load(self) -> None:
         self._env.state = np.concatenate([env.state for env in self._envs], axis=1)

@@ -38,7 +38,10 @@ _GROUPS_KEPT = 16  # sets of members whose tensor program is kept for the next t
 
 
 class Meeting:
-    """Where members of one process meet to update; see the module.
+    """Where members of one process meet; see the module.
+
+    Args:
+        fewest: How many requests are worth a tensor program; fewer are done one by one.
 
     Attributes:
         num_together: Requests that were done together so far, by the name of their kind.
@@ -46,7 +49,8 @@ class Meeting:
         reasons: Why they were done alone, as far as it was for what they are.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fewest: int = 2) -> None:
+        self._fewest = fewest
         self.num_together: Counter[str] = Counter()
         self.num_alone: Counter[str] = Counter()
         self.reasons: dict[str, set[str]] = {}
@@ -109,7 +113,7 @@ class Meeting:
 
     def _program(self, requests: list[Request]) -> Program | None:
         """Return the tensor program of the requests' owners; None: each is on its own."""
-        if len(requests) == 1:
+        if len(requests) < self._fewest:
             return None
         key = _owners(requests)
         if key not in self._programs:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 
 from trainables import PPO, PPOConfig
+from trainables.core.data.features import map_tensors
+from trainables.core.policy.observations import Observations
 from trainables.runtime.members.meeting import Meeting
 
 RATES = (3e-4, 1e-3, 2e-3)
@@ -57,6 +60,40 @@ def test_members_that_join_and_leave_are_as_they_are_alone(order: tuple[int, ...
     assert meeting.reasons == {}
     for algo in (*together.values(), *alone.values()):
         algo.stop()
+
+
+@pytest.fixture
+def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Trials that compute in float64 throughout."""
+    as_they_are = Observations.features
+
+    def doubled(self: Observations, obs: Any) -> Any:
+        features = as_they_are(self, obs)
+        return map_tensors(lambda part: part.double(), features)
+
+    monkeypatch.setattr(Observations, "features", doubled)
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.usefixtures("double")
+def test_in_float64_a_member_equals_the_same_trial_alone(count: int) -> None:
+    """Twenty iterations of sampling and learning, each with settings of its own."""
+    meeting = Meeting(fewest=1)
+    settings = [
+        {"entropy_coeff": 0.01 * (1 + seed), "clip_param": 0.1 + 0.1 * seed} for seed in range(3)
+    ]
+    together, alone = ([made(seed, **settings[seed]) for seed in range(count)] for _ in range(2))
+    assert weights(alone[0]).dtype == torch.float64
+    for _ in range(20):
+        outcomes = meeting.run({seed: algo.train for seed, algo in enumerate(together)})
+        for seed, algo in enumerate(alone):
+            assert outcomes[seed]["episode_return_mean"] == algo.train()["episode_return_mean"]
+    for one, other in zip(together, alone, strict=True):
+        assert float((weights(one) - weights(other)).abs().max()) < 1e-9
+    assert meeting.num_alone == {}
 
 
 def test_a_member_goes_on_from_a_checkpoint_as_alone(tmp_path: Any) -> None:
