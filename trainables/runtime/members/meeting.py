@@ -87,7 +87,7 @@ class Meeting:
             kind = type(member.request)
             reason = member.request.why_alone()
             if reason is not None:
-                self.reasons.setdefault(kind.__name__, set()).add(reason)
+                self._note(kind.__name__, reason)
                 groups[id(member)] = [member]
             else:
                 groups.setdefault((kind, member.request.key()), []).append(member)
@@ -128,9 +128,15 @@ class Meeting:
         return self._programs[key]
 
     def _give_up(self, requests: list[Request], error: NotTogetherError) -> None:
-        self.reasons.setdefault(type(requests[0]).__name__, set()).add(str(error))
-        logger.warning("%d members are done one after another: %s", len(requests), error)
+        self._note(type(requests[0]).__name__, str(error))
         self._programs[_owners(requests)] = None
+
+    def _note(self, kind: str, reason: str) -> None:
+        """Remember why something is done alone, and say so once."""
+        known = self.reasons.setdefault(kind, set())
+        if reason not in known:
+            known.add(reason)
+            logger.info("done one after another, %s: %s", kind, reason)
 
 
 def _owners(requests: list[Request]) -> tuple[int, ...]:
