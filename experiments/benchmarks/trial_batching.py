@@ -16,6 +16,7 @@ equal within a margin by two one-sided Welch tests (a p-value for each side)::
 from __future__ import annotations
 
 import argparse
+import resource
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -23,7 +24,6 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-import psutil
 import torch
 from scipy import stats
 
@@ -99,10 +99,15 @@ def iterate(algos: list[PPO], meeting: Meeting | None) -> list[dict[str, Any]]:
 # ------------------------------------------------------------------ cost
 
 
+def peak() -> float:
+    """The most memory that this process has had so far, MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+
+
 def cost(members: int, iterations: int, *, together: bool) -> dict[str, float]:
     """Seconds of an iteration of all members, the median after a warm-up, and memory, MiB."""
     torch.set_num_threads(1)
-    before = psutil.Process().memory_info().rss
+    before = peak()
     algos, meeting = (
         [made(TASKS["cartpole"], seed) for seed in range(members)],
         Meeting() if together else None,
@@ -113,7 +118,7 @@ def cost(members: int, iterations: int, *, together: bool) -> dict[str, float]:
         start = time.perf_counter()
         iterate(algos, meeting)
         seconds.append(time.perf_counter() - start)
-    memory = (psutil.Process().memory_info().rss - before) / 2**20
+    memory = peak() - before
     for algo in algos:
         algo.stop()
     return {"seconds": median(seconds), "memory": memory}
