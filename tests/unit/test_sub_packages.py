@@ -578,6 +578,9 @@ ANNOTATIONS = {
     ("trainables.core.policy.model_view", "trainables.core.policy.policy"): (
         "a view shows the policy that makes it"
     ),
+    ("trainables.core.learning.members", "trainables.core.learning.learner"): (
+        "requests are learners', which ask whether to learn in company"
+    ),
     ("experiments.durability.scheduler", "experiments.durability.keeper"): (
         "a wrapped scheduler tells its keeper what it decided"
     ),

@@ -18,7 +18,7 @@ import torch
 
 from trainables.core.learning.members.company import in_company
 from trainables.core.learning.members.lifted_module import NotLiftedError
-from trainables.core.learning.members.request import UpdateRequest
+from trainables.core.learning.members.request import Request
 from trainables.core.learning.members.together import Members
 from trainables.core.logs import logger
 
@@ -78,12 +78,12 @@ class Meeting:
             for member, answer in zip(group, self._answers(requests), strict=True):
                 member.answer = answer
 
-    def _answers(self, requests: list[UpdateRequest]) -> list[Any]:
+    def _answers(self, requests: list[Request]) -> list[Any]:
         """Return what updates report, or the exceptions that they raised."""
         program = self._program(requests)
         if program is not None:
             try:
-                answers = program.update(requests)
+                answers = program.meet(requests)
             except NotLiftedError as error:  # before anything was stepped
                 self._give_up(requests, error)
             else:
@@ -92,7 +92,7 @@ class Meeting:
         self.num_alone += len(requests)
         return [_outcome(request.alone) for request in requests]
 
-    def _program(self, requests: list[UpdateRequest]) -> Members | None:
+    def _program(self, requests: list[Request]) -> Members | None:
         """Return the tensor program of the learners; None: they learn alone."""
         if len(requests) == 1:
             return None
@@ -106,7 +106,7 @@ class Meeting:
                 self._give_up(requests, error)
         return self._programs[key]
 
-    def _give_up(self, requests: list[UpdateRequest], error: NotLiftedError) -> None:
+    def _give_up(self, requests: list[Request], error: NotLiftedError) -> None:
         self.reasons.add(str(error))
         logger.warning("%d members learn one after another: %s", len(requests), error)
         self._programs[tuple(id(request.learner) for request in requests)] = None
@@ -124,7 +124,7 @@ class _Member:
         self._thread: threading.Thread | None = None
         self._may_run, self._has_stopped = threading.Semaphore(0), threading.Semaphore(0)
         self._is_abandoned = False
-        self.request: UpdateRequest | None = None
+        self.request: Request | None = None
         self.answer: Any = None
         self.outcome: Any = None
         self.is_over = False
@@ -157,7 +157,7 @@ class _Member:
         self.is_over = True
         self._has_stopped.release()
 
-    def updated(self, request: UpdateRequest) -> dict[str, float]:
+    def updated(self, request: Request) -> dict[str, Any]:
         """See `Company`."""
         self.request = request
         self._has_stopped.release()

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from trainables.core.learning.members.request import UpdateRequest
+    from trainables.core.learning.members.request import Request
 
 
 class Company(Protocol):
     """What runs the updates of members that learn side by side."""
 
-    def updated(self, request: UpdateRequest) -> dict[str, float]:
-        """Return what an update reports, once it is made; others may be made with it."""
+    def updated(self, request: Request) -> dict[str, Any]:
+        """Return what is reported of a request once it is met; others may be met with it."""
 
 
 _PRESENT: ContextVar[Company | None] = ContextVar("company", default=None)

@@ -6,11 +6,12 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from trainables.core.learning.flat_parameters import FlatParameters
 from trainables.core.learning.members.lifted_layers import LIFTED
+from trainables.core.learning.members.stacked_rows import StackedBuffers
+from trainables.core.networks.mlp import BOUND
 
 
 class NotLiftedError(Exception):
@@ -18,10 +19,16 @@ class NotLiftedError(Exception):
 
 
 def structure(module: nn.Module) -> tuple[Any, ...]:
-    """Return what two networks have in common if their weights alone may differ."""
+    """Return what networks have in common if weights alone, and the noise on them, may differ."""
     layers = tuple((name, type(one)) for name, one in module.named_modules())
     shapes = tuple((name, tuple(p.shape), p.dtype) for name, p in module.named_parameters())
-    return layers, shapes
+    alike = tuple(
+        (f"{path}.{name}", buffer.dtype, tuple(buffer.flatten().tolist()))
+        for path, layer in module.named_modules()
+        if type(layer) not in LIFTED
+        for name, buffer in layer.named_buffers(recurse=False)
+    )
+    return layers, shapes, alike
 
 
 def why_not_lifted(module: nn.Module) -> str | None:
@@ -43,25 +50,33 @@ class LiftedModule:
     `lifted_layers`, so that the network's own `forward` says what is computed.
 
     Args:
-        module: One of the K networks.
-        groups: Its parameters.
-        vectors: Those of all members, `[K, P]` by group.
+        modules: The K networks.
+        groups: The parameters of the first one.
+        vectors: Those of all members, `[K, W]` by group, see `StackedVectors`.
 
     Raises:
-        NotLiftedError: if a layer has no lifted form.
+        NotLiftedError: if a layer has no lifted form, or a parameter no group.
     """
 
     def __init__(
         self,
-        module: nn.Module,
+        modules: Sequence[nn.Module],
         groups: Mapping[str, FlatParameters],
         vectors: Mapping[str, Tensor],
     ):
+        module = modules[0]
         if (reason := why_not_lifted(module)) is not None:
             raise NotLiftedError(reason)
         self._skeleton = copy.deepcopy(module)
         layers = {path: self._lifted(path) for path, _ in module.named_modules()}
+        self._buffers = [
+            self._bound_buffer(layers[path], name, [m.get_buffer(whole) for m in modules])
+            for whole, (path, name) in _own_buffers(module).items()
+        ]
         names = {parameter: name for name, parameter in module.named_parameters()}
+        followed = {p for flat in groups.values() for p in flat.parameters}
+        if apart := [name for parameter, name in names.items() if parameter not in followed]:
+            raise NotLiftedError(f"its parameter {apart[0]} is no part of what is stacked")
         self._vectors = dict(vectors)
         self._places: dict[str, list[_Place]] = {}
         for group, flat in groups.items():
@@ -73,6 +88,24 @@ class LiftedModule:
                 shape = (1, *parameter.shape) if is_bare else tuple(parameter.shape)
                 places.append(_Place(layers[path], name, shape, parameter.numel()))
             self._places[group] = places
+        bound: dict[nn.Module, list[str]] = {layer: [] for layer in self._skeleton.modules()}
+        for places in self._places.values():
+            for place in places:
+                bound[place.layer].append(place.name)
+        for layer, own in bound.items():
+            layer.__dict__[BOUND] = tuple(own)
+
+    def take_in(self) -> None:
+        """Bring in what the members have of their own beside parameters."""
+        for buffer in self._buffers:
+            buffer.take_in()
+
+    def _bound_buffer(
+        self, layer: nn.Module, name: str, buffers: Sequence[Tensor]
+    ) -> StackedBuffers:
+        stacked = StackedBuffers(buffers)
+        layer.__dict__[name] = stacked.memory
+        return stacked
 
     def _lifted(self, path: str) -> nn.Module:
         """Return what a layer of the copy has become."""
@@ -92,11 +125,22 @@ class LiftedModule:
         one tensor, not one for each layer.
         """
         for group, places in self._places.items():
-            parts = self._vectors[group].split([place.size for place in places], 1)
-            for place, part in zip(places, parts, strict=True):
+            sizes, vector = [place.size for place in places], self._vectors[group]
+            parts = vector.split([*sizes, vector.shape[1] - sum(sizes)], 1)
+            for place, part in zip(places, parts[:-1], strict=True):
                 # No parameter any more, so that no `__setattr__` of a module has to look at it.
                 place.layer.__dict__[place.name] = part.view(len(part), *place.shape)
         return self._skeleton
+
+
+def _own_buffers(module: nn.Module) -> dict[str, tuple[str, str]]:
+    """Return layer and name of the buffers that each member has its own of, by their path."""
+    return {
+        f"{path}.{name}" if path else name: (path, name)
+        for path, layer in module.named_modules()
+        if type(layer) in LIFTED
+        for name, _ in layer.named_buffers(recurse=False)
+    }
 
 
 class _Place(NamedTuple):
@@ -106,33 +150,3 @@ class _Place(NamedTuple):
     name: str
     shape: tuple[int, ...]
     size: int
-
-
-def check_lifted(lifted: nn.Module, modules: Sequence[nn.Module], features: Any, of: Any) -> None:
-    """Compare what a lifted network says of some rows with what each network says itself.
-
-    Args:
-        lifted: Of `LiftedModule`, bound.
-        modules: The networks, `K` of them.
-        features: Rows `[K, B, …]`, a tensor or a dict of them.
-        of: Takes one member's rows out of `features`, by its number.
-
-    Raises:
-        NotLiftedError: if they differ by more than rounding, or it cannot be computed.
-    """
-    with torch.no_grad():
-        try:
-            found = _flat(lifted(features))
-        except Exception as error:
-            raise NotLiftedError(f"its network cannot be computed for several: {error}") from error
-        for number, module in enumerate(modules):
-            for together, alone in zip(found, _flat(module(of(features, number))), strict=True):
-                own = together[number] if together.dim() else together
-                if own.shape != alone.shape or not torch.allclose(
-                    own, alone, rtol=1e-3, atol=1e-4, equal_nan=True
-                ):
-                    raise NotLiftedError("its network mixes what is of several members")
-
-
-def _flat(output: Any) -> list[Tensor]:
-    return [output] if isinstance(output, Tensor) else list(output)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from trainables.core.learning.denormals import FlushedDenormals
+from trainables.core.learning.members.stacked_rows import stacked_rows
 from trainables.core.learning.stepping import Stepping
 
 _ADAMS: tuple[type[torch.optim.Optimizer], ...] = (torch.optim.Adam, torch.optim.AdamW)
@@ -27,11 +28,11 @@ def why_not_stacked(stepping: Stepping) -> str | None:
 
 
 class StackedStepping:
-    """The optimisers of K members as one; what they learn is theirs again after `store`.
+    """The optimisers of K members as one, whose moments are rows of one memory.
 
     Args:
         steppings: The optimiser of each, with the same groups.
-        vectors: Parameters of all members, `[K, P]` by group, with their gradients.
+        vectors: Parameters of all members, `[K, W]` by group, with their gradients.
     """
 
     def __init__(self, steppings: Sequence[Stepping], vectors: Mapping[str, Tensor]):
@@ -43,19 +44,14 @@ class StackedStepping:
         }
         self._clip_by = steppings[0].grad_clip_by
 
-    def load(self) -> None:
-        """Take over the members' moments and settings."""
+    def take_in(self) -> None:
+        """Take in the members' moments where they are elsewhere, and their present settings."""
         bounds = [math.inf if s.grad_clip is None else s.grad_clip for s in self._steppings]
         self._is_clipped = any(math.isfinite(bound) for bound in bounds)
         for group in self._groups.values():
-            group.load()
+            group.take_in()
         first = next(iter(self._groups.values())).vector
-        self._bounds = first.new_tensor(bounds).unsqueeze(1)
-
-    def store(self) -> None:
-        """Give the members their moments."""
-        for group in self._groups.values():
-            group.store()
+        self._bounds = first.new_tensor(bounds, requires_grad=False).unsqueeze(1)
 
     @torch.no_grad()
     def step(self) -> dict[str, Tensor]:
@@ -83,55 +79,59 @@ class _Group:
         self.vector = vector
         self._optimizers = [stepping.optimizer for stepping in steppings]
         self._number = number
-        self._first, self._second, self._denominator = (
-            torch.zeros_like(vector, requires_grad=False) for _ in range(3)
-        )
+        own = [self._parameter(optimizer).detach() for optimizer in self._optimizers]
+        self._first, first = stacked_rows(own)
+        self._second, second = stacked_rows(own)
+        self._denominator = torch.zeros_like(self._first)
+        self._steps = torch.zeros(len(own), dtype=torch.float32, device=vector.device)
+        self._rows = [
+            dict(zip(("step", "exp_avg", "exp_avg_sq"), rows, strict=True))
+            for rows in zip(self._steps, first, second, strict=True)
+        ]
+        self._settings: list[tuple[Any, ...]] = []
 
-    def load(self) -> None:
+    def _parameter(self, optimizer: torch.optim.Optimizer) -> Tensor:
+        [parameter] = optimizer.param_groups[self._number]["params"]
+        return parameter
+
+    @torch.no_grad()
+    def take_in(self) -> None:
+        for optimizer, rows in zip(self._optimizers, self._rows, strict=True):
+            state = optimizer.state[self._parameter(optimizer)]
+            for name, row in rows.items():
+                if (before := state.get(name)) is row:
+                    continue
+                row.zero_()  # as torch begins it
+                if before is not None:
+                    row.copy_(before)
+                state[name] = row
+        self._take_settings()
+
+    def _take_settings(self) -> None:
         options = [optimizer.param_groups[self._number] for optimizer in self._optimizers]
-        self._lr = self._column([float(o["lr"]) for o in options])
-        self._eps = self._column([o["eps"] for o in options])
-        self._decay = self._column([o["weight_decay"] for o in options])
-        self._decays = any(o["weight_decay"] for o in options)
-        self._betas = [self._column([o["betas"][i] for o in options]) for i in (0, 1)]
-        steps = []
-        for row, state in enumerate(self._states()):
-            self._first[row] = state["exp_avg"]
-            self._second[row] = state["exp_avg_sq"]
-            steps.append(float(state["step"]))
-        # In float64, as a power of many steps needs.
-        self._steps = torch.tensor(steps, dtype=torch.float64).unsqueeze(1)
+        settings = [(float(o["lr"]), o["eps"], o["weight_decay"], *o["betas"]) for o in options]
+        if settings == self._settings:
+            return
+        self._settings = settings
+        rates, eps, decays, *betas = zip(*settings, strict=True)
+        self._lr, self._eps, self._decay = map(self._column, (rates, eps, decays))
+        self._betas = [self._column(beta) for beta in betas]
+        self._decays = any(decays)
 
-    def store(self) -> None:
-        for row, state in enumerate(self._states()):
-            state["exp_avg"].copy_(self._first[row])
-            state["exp_avg_sq"].copy_(self._second[row])
-            state["step"].fill_(self._steps[row, 0])
-
-    def _states(self) -> list[dict[str, Any]]:
-        states = []
-        for optimizer in self._optimizers:
-            [parameter] = optimizer.param_groups[self._number]["params"]
-            state = optimizer.state[parameter]
-            if not state:  # as torch begins it
-                state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
-                state["exp_avg"] = torch.zeros_like(parameter.detach())
-                state["exp_avg_sq"] = torch.zeros_like(parameter.detach())
-            states.append(state)
-        return states
-
-    def _column(self, values: list[float]) -> Any:
+    def _column(self, values: Sequence[float]) -> Any:
         """Return one number where members agree, else `[K, 1]`."""
         if all(value == values[0] for value in values):
             return values[0]
-        return self.vector.new_tensor(values).unsqueeze(1)
+        return self.vector.new_tensor(values, requires_grad=False).unsqueeze(1)
 
     def step(self, is_decoupled: bool) -> None:
         """Kingma and Ba (2015), algorithm 1; AdamW's decay as in Loshchilov and Hutter (2019)."""
         self._steps += 1
         beta1, beta2 = self._betas
         device, dtype = self.vector.device, self.vector.dtype
-        corrections = [1 - b**self._steps for b in map(_double, (beta1, beta2))]
+        # In float64, as a power of many steps needs.
+        steps = self._steps.double().cpu().unsqueeze(1)
+        corrections = [1 - b**steps for b in map(_double, (beta1, beta2))]
         size = (_double(self._lr) / corrections[0]).to(device, dtype)
         root = corrections[1].sqrt().to(device, dtype)
         gradient = self.vector.grad
