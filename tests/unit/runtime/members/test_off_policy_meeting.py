@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from trainables import DQNConfig
+from trainables import DQNConfig, QMIXConfig, SACConfig
 from trainables.algorithm import Algorithm
 from trainables.runtime.members.meeting import Meeting
 
@@ -34,6 +34,23 @@ def dqn(seed: int, **settings: Any) -> Algorithm:
         "seed": seed,
     }
     return config.update_from_dict({**given, **SETTINGS[seed % 3], **settings}).build()
+
+
+def sac(seed: int, **settings: Any) -> Algorithm:
+    config = SACConfig().environment("Pendulum-v1").env_runners(num_envs_per_env_runner=2)
+    given = {
+        "model": {"fcnet_hiddens": [16, 16], "fcnet_activation": "tanh"},
+        "train_batch_size_per_learner": 32,
+        "num_steps_sampled_before_learning_starts": 32,
+        "env_config": {"max_episode_steps": 20},
+        "min_sample_timesteps_per_iteration": 20,
+        "target_entropy": -0.5 - 0.2 * seed,
+        "actor_lr": 3e-4 * (1 + seed),
+        "gamma": 0.99 - 0.02 * seed,
+        "tau": 0.005 * (1 + seed),
+        "seed": seed,
+    }
+    return config.update_from_dict({**given, **settings}).build()
 
 
 def weights(algo: Algorithm) -> torch.Tensor:
@@ -70,3 +87,59 @@ def test_members_of_dqn_that_come_and_go_are_as_they_are_alone(settings: dict[st
     meeting = assert_as_alone(dqn, [(0, 1, 2), (2, 0), (1,), (0, 1, 2)], **settings)
     assert meeting.reasons == set()
     assert meeting.num_together > 5 * meeting.num_alone > 0
+
+
+def test_members_of_sac_that_come_and_go_are_as_they_are_alone() -> None:
+    meeting = assert_as_alone(sac, [(0, 1, 2), (2, 0), (1,)])
+    assert meeting.reasons == set()
+    assert meeting.num_together > 3 * meeting.num_alone > 0
+
+
+def test_members_of_sac_with_discrete_actions_are_as_they_are_alone() -> None:
+    settings = {"env": "CartPole-v1", "env_config": {}, "target_entropy": "auto"}
+    meeting = assert_as_alone(sac, [(0, 1, 2)] * 3, **settings)
+    assert meeting.reasons == set()
+    assert meeting.num_together > meeting.num_alone
+
+
+def test_who_diverges_fails_alone() -> None:
+    together = [dqn(0), dqn(1, lr=1e30), dqn(2)]
+    alone = {seed: dqn(seed) for seed in (0, 2)}
+    meeting, failures = Meeting(), []
+    for _ in range(2):
+        outcomes = meeting.run({i: one.train for i, one in enumerate(together)})
+        failures += [outcomes[1]] if isinstance(outcomes[1], Exception) else []
+        for seed, one in alone.items():
+            assert_alike(outcomes[seed], one.train())
+    assert failures
+    assert "diverged" in str(failures[0]) or "not finite" in str(failures[0])
+
+
+def test_a_member_that_goes_on_from_a_checkpoint_is_as_it_was(tmp_path: Any) -> None:
+    """Its own state alone is in it, and a member that takes it over goes on as any does."""
+    meeting = Meeting()
+    members = {seed: dqn(seed, store_buffer_in_checkpoints=True) for seed in range(2)}
+    meeting.run({seed: one.train for seed, one in members.items()})
+    members[1].save(str(tmp_path))
+    expected = meeting.run({seed: one.train for seed, one in members.items()})
+    restored = type(members[1]).from_checkpoint(str(tmp_path))
+    assert_alike(restored.train(), expected[1])
+    members[1].restore(str(tmp_path))
+    again = meeting.run({seed: one.train for seed, one in members.items()})
+    assert_alike(again[1], expected[1])
+
+
+def test_what_is_not_written_for_several_learns_alone_and_says_why() -> None:
+    def qmix(seed: int, **settings: Any) -> Algorithm:
+        config = QMIXConfig().environment("two_step_game")
+        given = {
+            "model": {"fcnet_hiddens": [8]},
+            "num_steps_sampled_before_learning_starts": 64,
+            "min_sample_timesteps_per_iteration": 100,
+            "seed": seed,
+        }
+        return config.update_from_dict({**given, **settings}).build()
+
+    meeting = assert_as_alone(qmix, [(0, 1, 2)])
+    assert meeting.num_together == 0
+    assert meeting.reasons == {"its loss is not written for several members"}

@@ -11,7 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from trainables.core.data.features import ACTION_MASK, VECTOR, FeatureSpec
+from trainables.core.distributions.base import Distribution
+from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
+from trainables.core.distributions.gaussian import SquashedGaussian
 from trainables.core.learning.learner import Learner
 from trainables.core.learning.members.company import in_company
 from trainables.core.learning.members.lifted_loss import lifts
@@ -19,10 +22,13 @@ from trainables.core.learning.members.lifted_module import NotLiftedError
 from trainables.core.learning.members.request import StepRequest
 from trainables.core.learning.members.together import Members
 from trainables.core.networks.q_network import QNetwork
+from trainables.core.networks.soft_actor_critic import SoftActorCritic
 from trainables.dqn import DQNOptions, dqn_loss
+from trainables.sac import discrete_sac_loss, sac_loss
 
 WIDTH, ACTIONS, STEPS = 3, 4, 20
 DOUBLE = DQNOptions(True, "huber")
+SQUASHED = SquashedGaussian((2,))
 Made = tuple[Learner, Any, Callable[[], None]]
 """A learner, its loss, and what is drawn before each of its steps."""
 
@@ -52,7 +58,40 @@ def dqn(
     return one, partial(dqn_loss, target=target, options=options), draw
 
 
-def replayed(seed: int, rows: int, masked: bool = False) -> dict[str, Tensor]:
+def sac(seed: int, distribution: Distribution = SQUASHED, **network: Any) -> Made:
+    stream = torch.Generator().manual_seed(seed)
+    model = {"fcnet_hiddens": [8, 8], "fcnet_activation": "relu", **network.pop("model", {})}
+    mask = network.pop("num_mask", 0)
+    spec = FeatureSpec(WIDTH, num_mask=mask)
+    module = SoftActorCritic(spec, distribution, model, stream, **network).double()
+    groups = {
+        "actor": module.actor.parameters(),
+        "critic": module.critic.parameters(),
+        "alpha": [module.log_alpha],
+    }
+    one = Learner(
+        module,
+        {"type": "adamw", "weight_decay": 0.01},
+        5.0 + seed,
+        groups=groups,
+        targets={"critic": module.critic},
+        undecayed=("alpha",),
+    )
+    one.set_lr({"actor": 1e-3, "critic": 1e-3 * (seed + 1), "alpha": 1e-2 * (3 - seed)})
+    target = one.targets["critic"].network
+    if isinstance(distribution, SquashedGaussian):
+        loss = partial(
+            sac_loss, target=target, distribution=distribution, target_entropy=-2.0 - seed
+        )
+    else:
+        goal = None if mask else 0.5 + 0.1 * seed
+        loss = partial(discrete_sac_loss, target=target, target_entropy=goal)
+    return one, loss, lambda: None
+
+
+def replayed(
+    seed: int, rows: int, masked: bool = False, continuous: bool = False
+) -> dict[str, Tensor]:
     stream = torch.Generator().manual_seed(seed)
     draw = partial(torch.randn, generator=stream, dtype=torch.float64)
     batch = {"features": draw(rows, WIDTH), "next_features": draw(rows, WIDTH)}
@@ -60,8 +99,12 @@ def replayed(seed: int, rows: int, masked: bool = False) -> dict[str, Tensor]:
         mask = torch.rand(rows, ACTIONS, generator=stream) < 0.6
         batch = {f"{name}/{VECTOR}": column for name, column in batch.items()}
         batch |= {f"{name}/{ACTION_MASK}": mask for name in ("features", "next_features")}
+    if continuous:
+        batch |= {name: draw(rows, 2) for name in ("noise", "next_noise")}
     return batch | {
-        "actions": torch.randint(ACTIONS, (rows,), generator=stream),
+        "actions": draw(rows, 2).tanh()
+        if continuous
+        else torch.randint(ACTIONS, (rows,), generator=stream),
         "rewards": 3 * draw(rows),
         # As of members that differ in gamma and n_step, and after terminal states.
         "discounts": (0.99 - 0.05 * (seed % 3)) * (draw(rows) > -1),
@@ -92,13 +135,13 @@ def state(one: Learner) -> list[Tensor]:
     return [*one.module.parameters(), *parts, *one.get_state()["targets"].values()]
 
 
-def train(make: Callable[[int], Made], sizes: list[int], *, masked: bool = False) -> None:
+def train(make: Callable[[int], Made], sizes: list[int], **rows: bool) -> None:
     """Steps on both sides, each with its own tau; compares all that is reported and learned."""
     together, alone = ([make(seed) for seed in range(len(sizes))] for _ in range(2))
     program = Members([one for one, _, _ in together])
     before = [part.detach().clone() for part in alone[0][0].module.parameters()]
     for number in range(STEPS):
-        batches = [replayed(7 * number + s, size, masked) for s, size in enumerate(sizes)]
+        batches = [replayed(7 * number + s, size, **rows) for s, size in enumerate(sizes)]
         reports = step(program, together, batches)
         for seed, (one, loss, draw) in enumerate(alone):
             draw()
@@ -143,6 +186,40 @@ def test_batches_of_different_sizes() -> None:
 def test_masked_actions() -> None:
     spec = FeatureSpec(WIDTH, num_mask=ACTIONS)
     train(partial(dqn, spec=spec, dueling=True, num_atoms=5), [16, 12], masked=True)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("twin_q", [True, False])
+def test_sac(count: int, twin_q: bool) -> None:
+    train(partial(sac, twin_q=twin_q), [16] * count, continuous=True)
+
+
+class _Own(nn.Module):
+    """A user's encoder: a layer of its own, and a parameter beside it."""
+
+    def __init__(self, spec: FeatureSpec):
+        super().__init__()
+        self.layer, self.width = nn.Linear(spec.num_features, 6), 6
+        self.gain = nn.Parameter(torch.ones(6))
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.layer(features).tanh() * self.gain
+
+
+def test_sac_with_an_encoder_of_ones_own() -> None:
+    """What climbs Q through the encoder moves the policy alone."""
+    train(partial(sac, model={"custom_model": _Own}), [16, 16], continuous=True)
+
+
+def test_sac_of_different_batch_sizes() -> None:
+    train(sac, [16, 9, 2], continuous=True)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_sac_of_discrete_actions(masked: bool) -> None:
+    num_mask = ACTIONS if masked else 0
+    make = partial(sac, distribution=Categorical(ACTIONS), num_mask=num_mask)
+    train(make, [16, 12], masked=masked)
 
 
 def test_a_member_that_diverges_leaves_the_others_bits_unchanged() -> None:
