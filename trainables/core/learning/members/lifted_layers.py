@@ -149,3 +149,8 @@ LIFTED: dict[type[nn.Module], Callable[..., nn.Module]] = {
     nn.Tanh: LiftedTanh,
 }
 """What stands for a layer, made of one of the K. Its parameters and buffers are each one's own."""
+
+SLOWER: dict[type[nn.Module], str] = {
+    nn.Conv2d: ", which takes up to twice as long for several members at once",
+}
+"""Layers that could be lifted, and why they are not."""

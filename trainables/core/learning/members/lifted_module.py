@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from trainables.core.learning.flat_parameters import FlatParameters
-from trainables.core.learning.members.lifted_layers import LIFTED
+from trainables.core.learning.members.lifted_layers import LIFTED, SLOWER
 from trainables.core.learning.members.stacked_rows import StackedBuffers
 from trainables.core.networks.mlp import BOUND
 
@@ -39,7 +39,8 @@ def why_not_lifted(module: nn.Module) -> str | None:
         own = dict(layer.named_parameters(recurse=False))
         if type(layer) in LIFTED or all(p.dim() == 1 for p in own.values()):
             continue
-        return f"its layer {name or 'itself'} is a {type(layer).__name__}"
+        why = SLOWER.get(type(layer), "")
+        return f"its layer {name or 'itself'} is a {type(layer).__name__}{why}"
     return None
 
 

@@ -21,6 +21,7 @@ from trainables.core.learning.members.lifted_loss import lifts
 from trainables.core.learning.members.lifted_module import NotLiftedError
 from trainables.core.learning.members.request import StepRequest
 from trainables.core.learning.members.together import Members
+from trainables.core.learning.shelved import shelve_learner
 from trainables.core.networks.q_network import QNetwork
 from trainables.core.networks.soft_actor_critic import SoftActorCritic
 from trainables.dqn import DQNOptions, dqn_loss
@@ -277,7 +278,17 @@ def test_what_a_member_hands_out_is_a_copy_of_its_own_alone() -> None:
     torch.testing.assert_close(kept["targets"]["q"], before, rtol=0, atol=0)
 
 
-def test_who_keeps_apart_has_memory_of_its_own() -> None:
+class _Shelf:
+    """Stands for what a policy's memory comes and goes with."""
+
+    def __init__(self) -> None:
+        self.sources: list[Any] = []
+
+    def use(self) -> None:
+        pass
+
+
+def test_whose_memory_comes_and_goes_has_memory_of_its_own() -> None:
     made = [dqn(seed, noisy=True) for seed in range(2)]
     one = made[0][0]
     program = Members([m[0] for m in made])
@@ -289,12 +300,11 @@ def test_who_keeps_apart_has_memory_of_its_own() -> None:
 
     before = [part.clone() for part in state(one)]
     assert memory(one) & memory(made[1][0])
-    one.keep_apart()
+    shelve_learner(one, _Shelf())  # type: ignore[arg-type]
+    assert one.why_alone() == "its policy is on disk while others learn"
     assert not memory(one) & memory(made[1][0])
     for mine, other in zip(state(one), before, strict=True):
         torch.testing.assert_close(mine, other, rtol=0, atol=0)
-    step(program, made, [replayed(seed, 8) for seed in range(2)])  # and it may come again
-    assert memory(one) & memory(made[1][0])
 
 
 # ------------------------------------------------------------------ who steps with whom
