@@ -51,6 +51,7 @@ class CQLConfig(SACConfig):
     with a conservative term.
     """
 
+    learns_together: ClassVar[bool] = False
     why_no_intrinsic: ClassVar[str | None] = (
         "its conservative term keeps to what data hold, a bonus leads away from it"
     )

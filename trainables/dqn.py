@@ -55,6 +55,7 @@ class DQNConfig(OffPolicyConfig):
     """
 
     several_agents: ClassVar[str | None] = None
+    learns_together: ClassVar[bool] = True
     _custom_model_replaces: ClassVar[tuple[str, ...]] = ()  # `hiddens` have their activation
     model_without: ClassVar[dict[str, str]] = {
         "vf_share_layers": "there is no value function beside Q",

@@ -53,6 +53,7 @@ class PPOConfig(AdvantageConfig):
     """Settings of PPO. The defaults are the paper's style, not those of any other library."""
 
     several_agents: ClassVar[str | None] = None
+    learns_together: ClassVar[bool] = True
     without: ClassVar[dict[str, str]] = {
         "max_requests_in_flight_per_env_runner": "it waits for one sample of every env runner",
     }

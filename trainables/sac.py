@@ -42,6 +42,7 @@ class SACConfig(PolicyQConfig):
     """Settings of SAC, for bounded continuous and for discrete actions."""
 
     several_agents: ClassVar[str | None] = None
+    learns_together: ClassVar[bool] = True
     without_memory: ClassVar[str | None] = (
         "its policy and Q-functions learn from single steps out of the replay buffer; PPO and DQN "
         "train on sequences"

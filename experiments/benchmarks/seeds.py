@@ -1,7 +1,7 @@
 """Seconds of five seeds as one trial over those of five single runs: PPO on CartPole, 2 CPUs.
 
-Three sweeps that train the same seeds equally long: one trial of five seeds, a trial for each seed,
-and two configurations of five seeds each, beside as many single runs. Rounds are interleaved::
+Sweeps that train the same seeds equally long: a trial for each seed, one trial of five seeds, and
+the same with `trial_batching`, of one configuration and of two. Rounds are interleaved::
 
     python -m experiments.benchmarks.seeds
 """
@@ -18,8 +18,8 @@ from typing import Any
 from experiments.benchmarks.gather import HERE, console, keep, spread, table, verdict
 from experiments.sweep.sweep import Sweep
 
-ALLOWED = 1.1
-"""Seconds of the seeds as one trial over those of the single runs, at most."""
+KINDS = {"seeds": ("seeds as one trial", 1.1), "batched": ("the same, batched", 1 / 1.8)}
+"""What is compared with single runs, and the seconds that it may take over theirs."""
 
 
 def main() -> None:
@@ -40,18 +40,20 @@ def main() -> None:
     view.add_column("ratio", justify="right")
     view.add_column("", justify="right")
     for count in args.configurations:
-        single, together = results[f"{count} single"], results[f"{count} seeds"]
-        seconds = [median(run["seconds"] for run in runs) for runs in (single, together)]
-        ratio = seconds[1] / seconds[0]
         name = f"{count} configuration" + ("s" if count > 1 else "")
-        view.add_row(f"{name}, single runs", f"{seconds[0]:.1f}", spread(single, "seconds"))
-        view.add_row(
-            f"{name}, seeds as one trial",
-            f"{seconds[1]:.1f}",
-            spread(together, "seconds"),
-            f"{ratio:.2f}",
-            verdict(ratio, ALLOWED, at_most=True),
-        )
+        single = results[f"{count} single"]
+        base = median(run["seconds"] for run in single)
+        view.add_row(f"{name}, single runs", f"{base:.1f}", spread(single, "seconds"))
+        for kind, (text, allowed) in KINDS.items():
+            runs = results[f"{count} {kind}"]
+            seconds = median(run["seconds"] for run in runs)
+            view.add_row(
+                f"{name}, {text}",
+                f"{seconds:.1f}",
+                spread(runs, "seconds"),
+                f"{seconds / base:.2f}",
+                verdict(seconds / base, allowed, at_most=True),
+            )
     console.print(view)
     settings = {"rounds": args.rounds, "seeds": args.seeds, "steps": args.steps}
     keep(args.out, "seeds", settings, results)
@@ -70,7 +72,7 @@ def _measure(
         _run(_spec("warm-up", storage, 1, 2, 1, "single"))
         for number in range(rounds):
             for count in configurations:
-                for kind in ("single", "seeds"):
+                for kind in ("single", *KINDS):
                     name = f"{count}-{kind}-{number}"
                     seconds = _run(_spec(name, storage, count, seeds, steps, kind))
                     results.setdefault(f"{count} {kind}", []).append({"seconds": seconds})
@@ -95,6 +97,8 @@ def _spec(
 ) -> dict[str, Any]:
     space: dict[str, Any] = {"lr": {"grid": [1e-3, 3e-4][:configurations]}}
     several: dict[str, Any] = {"seeds": seeds}
+    if kind == "batched":
+        several["trial_batching"] = "auto"
     if kind == "single":
         space["seed"] = {"grid": list(range(seeds))}
         several = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from experiments.internals.tune import TRIAL_INFO_KEY, counters_of, set_counters
 from experiments.trial_info import numeric_metrics
 from trainables.core.checkpoint import load_state, save_state
 from trainables.core.errors import ConfigError
+from trainables.runtime.members.meeting import Meeting
 
 _DICT_STATE = "trainable"  # the state of a trainable whose `save_checkpoint` returns a dict
 # Of the trial, not of a seed: its own process adds them.
@@ -41,11 +43,13 @@ class SeedHost:
 
     Args:
         trainable_class: What is instantiated.
+        batched: Whether the instances learn together.
     """
 
-    def __init__(self, trainable_class: type[tune.Trainable]) -> None:
+    def __init__(self, trainable_class: type[tune.Trainable], *, batched: bool = False) -> None:
         self._class = trainable_class
         self._instances: dict[int, Any] = {}
+        self._meeting = Meeting() if batched else None
 
     def build(
         self, seeds: Sequence[int], config: dict[str, Any], trial_info: Any, storage: Any
@@ -77,15 +81,25 @@ class SeedHost:
             By seed, its flat metrics (NaN for what is not finite), and `done` if it ended itself.
         """
         results = {}
-        for seed in seeds:
-            with naming(seed):
-                result = self._instances[seed].train()
+        for seed, result in self._iterations(seeds):
             metrics, not_finite = numeric_metrics(result)
             metrics |= dict.fromkeys(not_finite, float("nan"))
             flags = {k: True for k in ("done", "should_checkpoint") if result.get(k)}
             own = {k: v for k, v in metrics.items() if k not in _OF_THE_TRIAL}
             results[seed] = {**own, **flags}
         return results
+
+    def _iterations(self, seeds: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield each seed's result of an iteration."""
+        outcomes: dict[int, Any] = {}
+        if self._meeting is not None and len(seeds) > 1:
+            outcomes = self._meeting.run({seed: self._instances[seed].train for seed in seeds})
+        for seed in seeds:
+            with naming(seed):
+                result = outcomes[seed] if outcomes else self._instances[seed].train()
+                if isinstance(result, BaseException):
+                    raise result
+            yield seed, result
 
     def save(self, checkpoint: str) -> dict[int, dict[str, Any]]:
         """Write each seed's checkpoint; returns, by seed, what Tune counts for it."""
@@ -126,15 +140,19 @@ class SeedHosts:
     Args:
         trainable_class: What is instantiated, once for each seed.
         seeds: The seeds.
+        batched: Whether those of a process learn together.
     """
 
-    def __init__(self, trainable_class: type[tune.Trainable], seeds: Sequence[int]) -> None:
-        self._here = SeedHost(trainable_class)
+    def __init__(
+        self, trainable_class: type[tune.Trainable], seeds: Sequence[int], *, batched: bool = False
+    ) -> None:
+        self._here = SeedHost(trainable_class, batched=batched)
         group = get_current_placement_group() if ray.is_initialized() else None
         self._children: list[Any] = []
         if group is not None:
             count = min(len(seeds), group.bundle_count)
-            self._children = [_child(trainable_class, group, index) for index in range(1, count)]
+            make = partial(_child, trainable_class, group, batched=batched)
+            self._children = [make(index) for index in range(1, count)]
         count = 1 + len(self._children)
         self._seeds = [list(seeds[first::count]) for first in range(count)]
 
@@ -193,7 +211,9 @@ def naming(seed: int) -> Iterator[None]:
         raise SeedError(f"seed {seed}: {type(error).__name__}: {error}") from error
 
 
-def _child(trainable_class: type[tune.Trainable], group: PlacementGroup, index: int) -> Any:
+def _child(
+    trainable_class: type[tune.Trainable], group: PlacementGroup, index: int, *, batched: bool
+) -> Any:
     """Return a process that has all of one of the trial's bundles."""
     bundle = group.bundle_specs[index]
     others = {name: amount for name, amount in bundle.items() if name not in ("CPU", "GPU")}
@@ -205,7 +225,7 @@ def _child(trainable_class: type[tune.Trainable], group: PlacementGroup, index: 
             group, placement_group_bundle_index=index
         ),
     }
-    return ray.remote(SeedHost).options(**options).remote(trainable_class)
+    return ray.remote(SeedHost).options(**options).remote(trainable_class, batched=batched)
 
 
 def _merged(parts: Sequence[dict[int, Any]]) -> dict[int, Any]:

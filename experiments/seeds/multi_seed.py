@@ -41,6 +41,7 @@ def with_seeds(
     seeds: int | Sequence[int],
     *,
     parallel: int = 1,
+    batched: bool = False,
     metric: str | Sequence[str] = "episode_return_mean",
 ) -> type[MultiSeed]:
     """Return a trainable that trains several seeds of each configuration and reports them as one.
@@ -55,6 +56,8 @@ def with_seeds(
         seeds: The seeds, or how many: then 0, 1, ….
         parallel: Processes among which the seeds are dealt, each with the resources of one
             instance; 1 trains the seeds in turn in the trial's own process.
+        batched: Whether seeds of one process learn together, as one tensor program where that is
+            possible, see `trainables.runtime.members`; else each is to the bit what it is alone.
         metric: The objective, or several.
 
     Returns:
@@ -74,6 +77,7 @@ def with_seeds(
         "trainable_class": trainable,
         "seeds": values,
         "parallel": parallel,
+        "batched": batched,
         "objectives": (metric,) if isinstance(metric, str) else tuple(metric),
     }
     if hasattr(trainable, "config_class"):
@@ -88,6 +92,7 @@ class MultiSeed(FolderTrainable):
     trainable_class: ClassVar[type[tune.Trainable]]
     seeds: ClassVar[tuple[int, ...]]
     parallel: ClassVar[int]
+    batched: ClassVar[bool]
     objectives: ClassVar[tuple[str, ...]]
 
     def __init__(self, config: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -132,7 +137,7 @@ class MultiSeed(FolderTrainable):
         self._paces = dict.fromkeys(self.seeds, 0.0)  # what the last iteration spent
         try:
             if not hasattr(self, "_hosts"):
-                self._hosts = SeedHosts(self.trainable_class, self.seeds)
+                self._hosts = SeedHosts(self.trainable_class, self.seeds, batched=self.batched)
             self._hosts.build(config, *given_to(self))
         except BaseException:
             # Children that outlive a failed set-up would keep the trial's bundles for ever.

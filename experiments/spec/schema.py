@@ -187,6 +187,8 @@ class SweepSpec(Section):
     seed: Seed | None = None
     """Seed of the search and, unless `config.seed` is set, of every trial."""
     seeds: Seeds | None = None
+    trial_batching: Literal["auto", False] = False
+    """`auto`: seeds of a trial that are in one process learn together, as one tensor program."""
     final: Final | None = None
     resources: Resources = Resources()
     checkpoint: Checkpointing = Checkpointing()

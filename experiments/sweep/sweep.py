@@ -111,7 +111,13 @@ def over_seeds(
             slots = [_fits(needed, node) for node in available_nodes(spec.resources)]
             trials = min(num_trials, spec.max_concurrent or num_trials)
             parallel = processes_for(len(spec.seeds.values), trials, slots)
-    return with_seeds(trainable, spec.seeds.values, parallel=parallel, metric=objectives)
+    return with_seeds(
+        trainable,
+        spec.seeds.values,
+        parallel=parallel,
+        batched=spec.trial_batching == "auto",
+        metric=objectives,
+    )
 
 
 def processes_for(seeds: int, trials: int, slots: Sequence[int]) -> int:

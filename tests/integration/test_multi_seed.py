@@ -84,6 +84,24 @@ def test_each_seed_is_to_the_bit_what_it_is_alone(tmp_path: Path) -> None:
     again.stop()
 
 
+def test_batched_seeds_are_what_they_are_alone(tmp_path: Path) -> None:
+    together = with_seeds(PPO, [3, 5], batched=True)(config=TINY)
+    apart = with_seeds(PPO, [3, 5])(config=TINY)
+    for _ in range(2):
+        found, expected = together.train(), apart.train()
+        for seed in (3, 5):
+            assert found[f"seed_{seed}/{RETURN}"] == expected[f"seed_{seed}/{RETURN}"]
+    together.save(str(tmp_path / "saved"))
+    expected = apart.train()
+    for batched in (True, False):  # a checkpoint is one of seeds, however they learned
+        again = with_seeds(PPO, [3, 5], batched=batched)(config=TINY)
+        again.restore(str(tmp_path / "saved"))
+        assert again.train()[RETURN] == expected[RETURN]
+        again.stop()
+    together.stop()
+    apart.stop()
+
+
 def test_seeds_that_are_behind_catch_up(tmp_path: Path) -> None:
     log = tmp_path / "log"
     trial = with_seeds(Seeded, 3)(config={"uneven": True, "log": str(log)})
@@ -98,6 +116,11 @@ def test_seeds_that_are_behind_catch_up(tmp_path: Path) -> None:
 
 def test_a_failing_seed_is_named() -> None:
     trial = with_seeds(Seeded, 3)(config={"fail_seed": 2})
+    trial.train()
+    with pytest.raises(SeedError, match="seed 2: ValueError: this seed fails as asked"):
+        trial.train()
+    trial.stop()
+    trial = with_seeds(Seeded, 3, batched=True)(config={"fail_seed": 2})
     trial.train()
     with pytest.raises(SeedError, match="seed 2: ValueError: this seed fails as asked"):
         trial.train()

@@ -186,10 +186,6 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.core.policy",
         "trainables.core.learning",
     ),
-    "trainables.runtime.members": (
-        "trainables.core.logs",
-        "trainables.core.learning",
-    ),
     "trainables.runtime.sampling": (
         "trainables.core.errors",
         "trainables.core.logs",
@@ -201,10 +197,16 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "trainables.runtime.actors",
         "trainables.runtime.devices",
         "trainables.core.policy",
+        "trainables.core.learning",
         "trainables.runtime.envs",
         "trainables.runtime.offline",
         "trainables.runtime.callbacks",
         "trainables.runtime.league",
+    ),
+    "trainables.runtime.members": (
+        "trainables.core.logs",
+        "trainables.core.learning",
+        "trainables.runtime.sampling",
     ),
     "trainables.runtime.evaluation": (
         "trainables.core.errors",
@@ -574,6 +576,9 @@ ANNOTATIONS = {
     ("trainables.runtime.callbacks", "trainables.runtime.evaluation"): "hooks are given runners",
     ("trainables.runtime.callbacks.callbacks", "trainables.runtime.callbacks.episodes"): (
         "hooks are given episodes"
+    ),
+    ("trainables.runtime.sampling.fragment_request", "trainables.runtime.sampling.env_runner"): (
+        "an env runner makes the request of its fragment"
     ),
     ("trainables.core.policy.model_view", "trainables.core.policy.policy"): (
         "a view shows the policy that makes it"

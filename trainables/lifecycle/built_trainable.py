@@ -332,6 +332,15 @@ class BuiltTrainable(FolderTrainable):
             seed,
         )
 
+    def why_alone(self) -> str | None:
+        """Return why updates are not made together with those of other trials in this process.
+
+        None if they are, where a host trains several: see `runtime.members`.
+        """
+        if not self.config.learns_together:
+            return f"updates of {type(self).__name__} are not written for several trials"
+        return self.learners.why_alone()
+
     @classmethod
     def make_learner(cls, config: Any, module: PolicyModule) -> Learner:
         """Return the learner of a module, in whatever process it learns.

@@ -10,6 +10,7 @@ from analysis.credentials import scrubbed
 from experiments.cluster.session import local_node
 from experiments.commands.show.short_spec import short_spec
 from experiments.search.kind import search_kind
+from experiments.sweep.batching import batching_notes
 from experiments.sweep.load import dump_spec
 from experiments.sweep.preflight import check_places, check_resources, check_unused
 from experiments.sweep.sweep import Sweep
@@ -52,6 +53,7 @@ def show_plan(sweep: Sweep, console: Console, *, whole: bool = False) -> None:
         lines.append(
             f"# seeds of each trial: {spec.seeds.values}, {sweep.trainable.parallel} at a time"
         )
+        lines += [f"# {note}" for note in batching_notes(sweep)]
     if spec.final is not None:
         lines.append(
             f"# then the best {spec.final.top} configurations on the held-out seeds "

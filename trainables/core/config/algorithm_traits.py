@@ -49,6 +49,8 @@ class AlgorithmTraits(TakesOlderNames):
     intrinsic_without: ClassVar[dict[str, str]] = {
         "intrinsic_gamma": "bonuses are added to the rewards there"
     }
+    # Whether updates of several trials in one process can be made together.
+    learns_together: ClassVar[bool] = False
     # Whether it learns from the log-probabilities of what was done.
     uses_logp: ClassVar[bool] = True
 

@@ -50,6 +50,19 @@ class Distribution(ABC):
     def sample(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw one action for each row, `[..., *action_shape]`."""
 
+    def noise(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor | None:
+        """Return the noise that `sample` would draw; None if it draws otherwise."""
+        return None
+
+    def sample_by(self, inputs: Tensor, noise: Tensor) -> Tensor:
+        """Return the actions that `sample` draws, `[..., *action_shape]`, by noise drawn before.
+
+        Args:
+            inputs: `[..., num_inputs]`.
+            noise: Of `noise`, which may change it.
+        """
+        raise ConfigError(f"{type(self).__name__} draws by no noise of its own")
+
     @abstractmethod
     def mode(self, inputs: Tensor) -> Tensor:
         """Return the most likely action of each row."""

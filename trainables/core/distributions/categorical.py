@@ -20,7 +20,14 @@ def categorical_sample(logits: Tensor, generator: torch.Generator | None = None)
     Gumbel-max: argmax of logits + Gumbel noise is an exact draw, with no normalisation. The noise
     is nothing next to `ILLEGAL`, which is therefore never drawn beside a legal action.
     """
-    noise = torch.empty_like(logits).exponential_(generator=generator)
+    return _by_noise(logits, _noise(logits, generator))
+
+
+def _noise(logits: Tensor, generator: torch.Generator | None) -> Tensor:
+    return torch.empty_like(logits).exponential_(generator=generator)
+
+
+def _by_noise(logits: Tensor, noise: Tensor) -> Tensor:
     return (logits - noise.log_()).argmax(-1)
 
 
@@ -40,6 +47,12 @@ class Categorical(Distribution):
 
     def sample(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return categorical_sample(inputs, generator)
+
+    def noise(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor | None:
+        return _noise(inputs, generator)
+
+    def sample_by(self, inputs: Tensor, noise: Tensor) -> Tensor:
+        return _by_noise(inputs, noise)
 
     def uniform(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return uniform_sample(inputs, generator)
@@ -108,6 +121,12 @@ class MultiCategorical(Distribution):
 
     def sample(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return self._shaped(categorical_sample(self._rows(inputs), generator))
+
+    def noise(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor | None:
+        return _noise(self._rows(inputs), generator)
+
+    def sample_by(self, inputs: Tensor, noise: Tensor) -> Tensor:
+        return self._shaped(_by_noise(self._rows(inputs), noise))
 
     def uniform(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return self._shaped(uniform_sample(self._rows(inputs), generator))

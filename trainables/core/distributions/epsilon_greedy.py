@@ -54,6 +54,9 @@ class EpsilonGreedy(Categorical, ByValue):
     def as_logits(self) -> Categorical:
         return Categorical(self.num_inputs)
 
+    def noise(self, inputs: Tensor, generator: torch.Generator | None = None) -> None:
+        return None  # whether a draw is uniform is drawn, too
+
     def sample(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         if self.temperature > 0:
             chosen = categorical_sample(inputs / self.temperature, generator)
@@ -141,6 +144,9 @@ class TeamEpsilonGreedy(MultiCategorical, ByValue):
 
     def as_logits(self) -> MultiCategorical:
         return MultiCategorical(self.nvec, self.action_shape)
+
+    def noise(self, inputs: Tensor, generator: torch.Generator | None = None) -> None:
+        return None  # whether a draw is uniform is drawn, too
 
     def sample(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return self._shaped(self._part.sample(self._rows(inputs), generator))

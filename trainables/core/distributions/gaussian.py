@@ -32,8 +32,14 @@ class DiagGaussian(Distribution):
         return mean, log_std
 
     def sample(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return self.sample_by(inputs, self.noise(inputs, generator))
+
+    def noise(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        mean, _ = inputs.split(self._size, -1)
+        return torch.empty_like(mean).normal_(generator=generator)
+
+    def sample_by(self, inputs: Tensor, noise: Tensor) -> Tensor:
         mean, log_std = self._parameters(inputs)
-        noise = torch.empty_like(mean).normal_(generator=generator)
         return self._shaped(mean + log_std.exp() * noise)
 
     def mode(self, inputs: Tensor) -> Tensor:

@@ -221,7 +221,7 @@ class Learner:
             ValueError: if a loss has no optimiser of its name, or reports what another one does.
         """
         if share is None and (others := company()) is not None:
-            return others.updated(StepRequest(self, batch, loss_fn))
+            return others.ask(StepRequest(self, batch, loss_fn))
         return self.step_alone(batch, loss_fn, share, reduction=reduction)
 
     @in_memory
@@ -340,7 +340,7 @@ class Learner:
                 self, batch, loss_fn, num_epochs, minibatch_size, generator, normalize or {}
             )
             others = company()
-            return self.update_alone(request) if others is None else others.updated(request)
+            return self.update_alone(request) if others is None else others.ask(request)
         shared = shared_minibatches(
             batch, ids, self.ranks, num_epochs, minibatch_size, generator, normalize
         )

@@ -286,6 +286,11 @@ class ActingPolicy:
         torch.compiler.reset()
         self._dist_inputs = compiled(_dist_inputs, options, "torch_compile_worker")
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether what acts is compiled."""
+        return self._dist_inputs is not _dist_inputs
+
     def for_env(self, actions: Tensor) -> Any:
         """Return what the environment is given of stored actions `[N, …]`."""
         env_actions = self.actions(actions)

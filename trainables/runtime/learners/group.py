@@ -355,6 +355,9 @@ class LearnerGroup(Protocol):
     def remember(self) -> None:
         """Keep the present state, for learners that are made again."""
 
+    def why_alone(self) -> str | None:
+        """Return why updates are not made together with those of other trials; None: they are."""
+
     def reseed(self, seed: int) -> None:
         """Begin a new random stream."""
 
@@ -442,6 +445,10 @@ class LocalLearnerGroup:
 
     def remember(self) -> None:
         """Do nothing: a learner of this process is never made again."""
+
+    def why_alone(self) -> str | None:
+        reasons = (learner.why_alone() for learner in self.worker.learners.values())
+        return next((reason for reason in reasons if reason), None)
 
     def change_modules(
         self,

@@ -1,8 +1,8 @@
-"""`Meeting`: runs members side by side, and makes together the updates that they come to.
+"""`Meeting`: runs members side by side, and does together what they come to ask for.
 
 A member is any call that trains: it needs to know nothing of the others. It runs in a thread of its
-own, but never beside another one: a thread goes on until it asks for an update or is over, and then
-the next one does. When all have, those updates that can be made together are, as one tensor program
+own, but never beside another one: a thread goes on until it asks for a sample or an update or is
+over, and then the next one does. When all have, what can be done together is, as one tensor program
 in the thread that asked for the meeting, and everybody goes on. So what a member does follows from
 what it has alone, and whoever fails, fails alone.
 """
@@ -10,34 +10,52 @@ what it has alone, and whoever fails, fails alone.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from contextvars import copy_context
 from typing import Any
 
 import torch
 
-from trainables.core.learning.members.company import in_company
-from trainables.core.learning.members.lifted_module import NotLiftedError
-from trainables.core.learning.members.request import Request
+from trainables.core.learning.members.company import (
+    NotTogetherError,
+    Program,
+    Request,
+    in_company,
+)
+from trainables.core.learning.members.request import StepRequest, UpdateRequest
 from trainables.core.learning.members.together import Members
 from trainables.core.logs import logger
+from trainables.runtime.sampling.fragment_request import FragmentRequest
+from trainables.runtime.sampling.joint_fragments import JointFragments
 
-_GROUPS_KEPT = 8  # sets of members whose tensor program is kept for the next update
+# What does requests of a kind together, made of their owners; the first kind has its turn first.
+_PROGRAMS: dict[type, Callable[[list[Any]], Program]] = {
+    FragmentRequest: JointFragments,
+    StepRequest: Members,
+    UpdateRequest: Members,
+}
+_GROUPS_KEPT = 16  # sets of members whose tensor program is kept for the next time
 
 
 class Meeting:
-    """Where members of one process meet to update; see the module.
+    """Where members of one process meet; see the module.
+
+    Args:
+        fewest: How many requests are worth a tensor program; fewer are done one by one.
 
     Attributes:
-        num_together: Updates that were made together so far, of all members.
-        num_alone: Updates that members made alone.
-        reasons: Why updates were made alone, as far as it was for what they are.
+        num_together: Requests that were done together so far, by the name of their kind.
+        num_alone: Requests that were done alone.
+        reasons: Why they were done alone, as far as it was for what they are.
     """
 
-    def __init__(self) -> None:
-        self.num_together = self.num_alone = 0
-        self.reasons: set[str] = set()
-        self._programs: dict[tuple[int, ...], Members | None] = {}
+    def __init__(self, fewest: int = 2) -> None:
+        self._fewest = fewest
+        self.num_together: Counter[str] = Counter()
+        self.num_alone: Counter[str] = Counter()
+        self.reasons: dict[str, set[str]] = {}
+        self._programs: dict[tuple[int, ...], Program | None] = {}
 
     def run(self, calls: Mapping[Hashable, Callable[[], Any]]) -> dict[Any, Any]:
         """Make calls side by side.
@@ -50,66 +68,93 @@ class Meeting:
         """
         members = {name: _Member(call) for name, call in calls.items()}
         try:
-            going = list(members.values())
+            served = going = list(members.values())
             while going:
-                for member in going:
+                for member in served:
                     member.go_on()
                 going = [member for member in going if not member.is_over]
-                self._update(going)
+                served = _first_in_turn(going)
+                self._do(served)
         except BaseException:
             for member in members.values():
                 member.abandon()
             raise
         return {name: member.outcome for name, member in members.items()}
 
-    def _update(self, waiting: list[_Member]) -> None:
-        """Make the updates that members wait for, each with those that can be made with it."""
+    def _do(self, waiting: list[_Member]) -> None:
+        """Do what members wait for, each with what can be done with it."""
         groups: dict[Any, list[_Member]] = {}
         for member in waiting:
             assert member.request is not None
+            kind = type(member.request)
             reason = member.request.why_alone()
             if reason is not None:
-                self.reasons.add(reason)
+                self._note(kind.__name__, reason)
                 groups[id(member)] = [member]
             else:
-                groups.setdefault(member.request.key(), []).append(member)
+                groups.setdefault((kind, member.request.key()), []).append(member)
         for group in groups.values():
             requests = [member.request for member in group if member.request is not None]
             for member, answer in zip(group, self._answers(requests), strict=True):
                 member.answer = answer
 
     def _answers(self, requests: list[Request]) -> list[Any]:
-        """Return what updates report, or the exceptions that they raised."""
+        """Return what comes of requests, or the exceptions that they raised."""
+        kind = type(requests[0]).__name__
         program = self._program(requests)
         if program is not None:
             try:
-                answers = program.meet(requests)
-            except NotLiftedError as error:  # before anything was stepped
+                answers = program.run(requests)
+            except NotTogetherError as error:
                 self._give_up(requests, error)
             else:
-                self.num_together += len(requests)
+                self.num_together[kind] += len(requests)
                 return list(answers)
-        self.num_alone += len(requests)
+        self.num_alone[kind] += len(requests)
         return [_outcome(request.alone) for request in requests]
 
-    def _program(self, requests: list[Request]) -> Members | None:
-        """Return the tensor program of the learners; None: they learn alone."""
-        if len(requests) == 1:
+    def _program(self, requests: list[Request]) -> Program | None:
+        """Return the tensor program of the requests' owners; None: each is on its own."""
+        if len(requests) < self._fewest:
             return None
-        key = tuple(id(request.learner) for request in requests)
+        key = _owners(requests)
         if key not in self._programs:
             while len(self._programs) >= _GROUPS_KEPT:
                 del self._programs[next(iter(self._programs))]
             try:
-                self._programs[key] = Members([request.learner for request in requests])
-            except NotLiftedError as error:
+                self._programs[key] = _PROGRAMS[type(requests[0])](
+                    [request.owner for request in requests]
+                )
+            except NotTogetherError as error:
                 self._give_up(requests, error)
         return self._programs[key]
 
-    def _give_up(self, requests: list[Request], error: NotLiftedError) -> None:
-        self.reasons.add(str(error))
-        logger.warning("%d members learn one after another: %s", len(requests), error)
-        self._programs[tuple(id(request.learner) for request in requests)] = None
+    def _give_up(self, requests: list[Request], error: NotTogetherError) -> None:
+        self._note(type(requests[0]).__name__, str(error))
+        self._programs[_owners(requests)] = None
+
+    def _note(self, kind: str, reason: str) -> None:
+        """Remember why something is done alone, and say so once."""
+        known = self.reasons.setdefault(kind, set())
+        if reason not in known:
+            known.add(reason)
+            logger.info("done one after another, %s: %s", kind, reason)
+
+
+def _first_in_turn(waiting: list[_Member]) -> list[_Member]:
+    """Return the members that are answered now; the others wait for them.
+
+    Who samples while others update is behind them: it goes first, and its update is then theirs. If
+    all were answered at once, members that are apart by a single step would stay so.
+    """
+    for kind in _PROGRAMS:
+        if asking := [member for member in waiting if type(member.request) is kind]:
+            return asking
+    return waiting
+
+
+def _owners(requests: list[Request]) -> tuple[int, ...]:
+    return tuple(id(request.owner) for request in requests)
 
 
 class _AbandonedError(BaseException):
@@ -130,7 +175,7 @@ class _Member:
         self.is_over = False
 
     def go_on(self) -> None:
-        """Let the call run until it asks for an update or is over."""
+        """Let the call run until it asks for something or is over."""
         if self._thread is None:
             # PyTorch's number of threads is one of a thread, and a new one has as many as cores.
             context, num_threads = copy_context(), torch.get_num_threads()
@@ -157,7 +202,7 @@ class _Member:
         self.is_over = True
         self._has_stopped.release()
 
-    def updated(self, request: Request) -> dict[str, Any]:
+    def ask(self, request: Request) -> Any:
         """See `Company`."""
         self.request = request
         self._has_stopped.release()
@@ -167,7 +212,7 @@ class _Member:
         self.request, answer = None, self.answer
         if isinstance(answer, BaseException):
             raise answer
-        return dict(answer)
+        return answer
 
 
 def _outcome(call: Callable[[], Any]) -> Any:

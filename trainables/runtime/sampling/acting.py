@@ -32,6 +32,9 @@ class SlotActor:
     Attributes:
         rows: The observations to act on next as the policy's layout stores them, `[N, *shape]`.
         is_first: Slots whose row begins an episode, `[N]`.
+        place: Whose slots they are, for messages.
+        explores: Whether actions are sampled.
+        generator: The random stream of exploration.
         acted: What the policy did last; there is nothing before the first `act`.
         before: The state that each slot had when it acted last, zeros where an episode began.
         explored: What the explorer keeps of the slots.
@@ -49,10 +52,10 @@ class SlotActor:
         explore: bool,
     ):
         self.policy, self.num_slots = policy, num_slots
-        self._place, self._explore = place, explore
+        self.place, self.explores = place, explore
         self._layout = policy.observations.layout
         self._has_mask = policy.observations.mask_path is not None
-        self._generator = torch.Generator(policy.device)
+        self.generator = torch.Generator(policy.device)
         self.reseed(seed)
 
     def reseed(self, seed: np.random.SeedSequence) -> None:
@@ -61,7 +64,7 @@ class SlotActor:
         What they show is still to be observed.
         """
         num_slots = self.num_slots
-        self._generator.manual_seed(draw_seed(seed))
+        self.generator.manual_seed(draw_seed(seed))
         self.explored = self.policy.explorer.start(num_slots)  # training's own is not disturbed
         self._state = self.before = self.policy.initial_state(num_slots)
         self._actions: Tensor | None = None  # each slot's last one
@@ -108,7 +111,7 @@ class SlotActor:
             rows[slots] = shown[slots]
             is_first = np.where(slots, is_first, self.is_first)
         self.rows, self.is_first = rows, is_first
-        check_observations(observations, rows, lengths, self._place)
+        check_observations(observations, rows, lengths, self.place)
 
     def act(
         self, resets_next: np.ndarray, lengths: np.ndarray, slots: np.ndarray | None = None
@@ -126,11 +129,11 @@ class SlotActor:
         """
         policy, rows, before = self.policy, self.rows, self._state
         if self._has_mask:
-            check_masks(policy.observations, rows, resets_next, lengths, self._place)
+            check_masks(policy.observations, rows, resets_next, lengths, self.place)
         if before:
             before = reset_state(before, self.is_first if slots is None else self.is_first & slots)
         if slots is None:
-            acted = policy.act(rows, self._explore, self._generator, before, self.explored)
+            acted = policy.act(rows, self.explores, self.generator, before, self.explored)
         else:
             acted = self._act_apart(before, slots)
             before = {
@@ -143,7 +146,7 @@ class SlotActor:
     def _act_apart(self, before: State, slots: np.ndarray) -> Acted:
         """Return what the policy does in some slots; of the others all stays as it was."""
         kept = {name: part.clone() for name, part in self.explored.items()}
-        acted = self.policy.act(self.rows, self._explore, self._generator, before, self.explored)
+        acted = self.policy.act(self.rows, self.explores, self.generator, before, self.explored)
         for name, part in kept.items():  # noise that has a memory waits with its slot
             if len(part) == self.num_slots:
                 self.explored[name] = _merged(slots, self.explored[name], part)
@@ -178,6 +181,17 @@ class SlotActor:
             added = self._actions.new_zeros((num_slots - old, *self._actions.shape[1:]))
             self._actions = torch.cat([self._actions, added])
 
+    def follow(self, rows: np.ndarray, actions: Tensor, is_first: np.ndarray) -> None:
+        """Go on from what the policy did elsewhere; it has neither a memory nor noise of its own.
+
+        Args:
+            rows: The observations to act on next, `[N, *shape]`.
+            actions: Its last actions, `[N, …]`.
+            is_first: Slots whose row begins an episode, `[N]`.
+        """
+        self.rows = self._acted_on = rows
+        self.is_first, self._actions = is_first, actions
+
     def let_go(self) -> None:
         """Copy the rows to act on next: whoever was given what they are written to may have it."""
         self.rows = self._acted_on = self.rows.copy()
@@ -191,7 +205,7 @@ class SlotActor:
     def get_state(self) -> dict[str, Any]:
         """Return a copy of what is remembered, the random stream included."""
         return {
-            "generator": self._generator.get_state(),
+            "generator": self.generator.get_state(),
             "obs": self._layout.to_state(self.rows),
             "is_first": self.is_first.copy(),
             "recurrent": state_arrays(self._state),
@@ -203,7 +217,7 @@ class SlotActor:
 
         A GPU's generator cannot go on on a CPU, nor the other way round.
         """
-        return bool(state["generator"].shape == self._generator.get_state().shape)
+        return bool(state["generator"].shape == self.generator.get_state().shape)
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over `get_state`'s, which fits.
@@ -211,7 +225,7 @@ class SlotActor:
         Raises:
             ConfigError: if shapes are others.
         """
-        self._generator.set_state(state["generator"])
+        self.generator.set_state(state["generator"])
         self.rows = like(self.rows, self._layout.from_state(state["obs"]), "obs")
         self.is_first = like(self.is_first, state["is_first"], "is_first")
         self._state = {

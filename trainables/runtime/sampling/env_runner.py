@@ -11,6 +11,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.data.state_shapes import like
+from trainables.core.learning.members.company import company
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.episodes import episode_hooks
 from trainables.runtime.envs.multi_agent.team import TeamVectorEnv
@@ -21,8 +22,9 @@ from trainables.runtime.envs.state import get_env_state, set_env_state
 from trainables.runtime.envs.sub_environment import RESTARTS
 from trainables.runtime.offline.output import Output, OutputPlan
 from trainables.runtime.sampling.episodes import Episodes
+from trainables.runtime.sampling.fragment_request import FragmentRequest
 from trainables.runtime.sampling.module_slots import ModuleSlots, module_seeds
-from trainables.runtime.sampling.recording import SlotRecorder, StepColumns
+from trainables.runtime.sampling.recording import Running, SlotRecorder, StepColumns
 from trainables.runtime.sampling.row_checks import Place, check_rewards
 from trainables.runtime.sampling.sampling_worker import SamplingWorker
 from trainables.runtime.sampling.slot_actors import together
@@ -139,6 +141,41 @@ class EnvRunner(SamplingWorker):
         return self._sampled({m: whole.take() for m, whole in held.items()}, episodes)
 
     def _fragment(self, num_steps: int) -> tuple[dict[str, Rollout], Episodes]:
+        """Step every slot `num_steps` times: rollouts `[T, N]`, and the episodes that ended."""
+        others = company()
+        if others is None:
+            return self.fragment_alone(num_steps)
+        found: tuple[dict[str, Rollout], Episodes] = others.ask(FragmentRequest(self, num_steps))
+        return found
+
+    def why_alone(self) -> str | None:
+        """Return why its slots are not stepped together with others'; None if they may be."""
+        if len(self.recorders) > 1:
+            return "several policies act in its slots"
+        if self._hooks is not None:
+            return "callbacks see its steps"
+        if self._output is not None:
+            return "its steps are recorded"
+        if self.config.restart_failed_sub_environments:
+            return "environments that fail are replaced, restart_failed_sub_environments"
+        return None
+
+    @property
+    def running(self) -> Running:
+        """Where its slots are between two fragments."""
+        return Running(self._resets_next, self._returns, self._lengths)
+
+    def end_fragment(self, columns: StepColumns, running: Running) -> dict[str, Rollout]:
+        """Return the rollouts of a fragment that was sampled with others'; go on from there.
+
+        Args:
+            columns: What its environment said.
+            running: Where its slots are.
+        """
+        self._resets_next, self._returns, self._lengths = running
+        return self._rollouts(columns)
+
+    def fragment_alone(self, num_steps: int) -> tuple[dict[str, Rollout], Episodes]:
         """Step every slot `num_steps` times: rollouts `[T, N]`, and the episodes that ended."""
         columns, episodes = self._begin_columns(num_steps), Episodes()
         acting, hooks = self._acting, self._hooks

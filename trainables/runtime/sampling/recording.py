@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
@@ -20,6 +21,20 @@ from trainables.runtime.sampling.row_checks import NamesSlots, Place
 from trainables.runtime.sampling.whole_episodes import WholeEpisodes
 
 
+class Running(NamedTuple):
+    """Where the slots of an env runner are between two fragments, `[N]` each.
+
+    Attributes:
+        resets_next: Slots whose next row only resets.
+        returns: Sums of the running episodes' rewards.
+        lengths: Their steps.
+    """
+
+    resets_next: np.ndarray
+    returns: np.ndarray
+    lengths: np.ndarray
+
+
 class StepColumns:
     """What the environment says of all slots while they are sampled, `[T, N]`.
 
@@ -31,6 +46,13 @@ class StepColumns:
         self.rewards = np.empty(shape, np.float32)
         self.terminated, self.truncated = np.empty(shape, bool), np.empty(shape, bool)
         self.valid = np.empty(shape, bool)
+
+    def of(self, slots: slice) -> StepColumns:
+        """Return a copy of what was said of some slots."""
+        found = StepColumns.__new__(StepColumns)
+        for name, column in vars(self).items():
+            setattr(found, name, column[:, slots].copy())
+        return found
 
     def rows(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
         """Return views of the rows: rewards, terminated, truncated and valid, each `[N]`."""
@@ -167,6 +189,23 @@ class SlotRecorder:
         self.actor.observe(obs, rewards, is_first, lengths, slots=slots)
         self._clock += slots
         self._own.obs[self._clock[slots], slots] = self.actor.rows[slots]
+
+    def take_over(
+        self, obs: np.ndarray, actions: Tensor, inputs: Tensor, is_first: np.ndarray
+    ) -> None:
+        """Take over whole columns that were sampled elsewhere, as `act` and `observe` write them.
+
+        Args:
+            obs: Rows as the layout stores them, `[T+1, N, *shape]`.
+            actions: Actions as the distribution stores them, `[T, N, …]`.
+            inputs: Inputs of the distribution, `[T, N, num_inputs]`.
+            is_first: Slots whose last row begins an episode, `[N]`.
+        """
+        self._own.obs, self._own.actions = obs, actions
+        if self._own.inputs is not None:
+            self._own.inputs = inputs
+        self._row = len(actions)
+        self.actor.follow(obs[-1], actions[-1], is_first)
 
     def split(self) -> None:
         """Let slots have clocks of their own from the present row on."""

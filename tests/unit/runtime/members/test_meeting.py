@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 
 from trainables import PPO, PPOConfig
+from trainables.core.data.features import map_tensors
+from trainables.core.policy.observations import Observations
 from trainables.runtime.members.meeting import Meeting
 
 RATES = (3e-4, 1e-3, 2e-3)
@@ -52,9 +55,45 @@ def test_members_that_join_and_leave_are_as_they_are_alone(order: tuple[int, ...
     for seed in order:
         assert_alike(outcomes[seed], alone[seed].train())
         torch.testing.assert_close(weights(together[seed]), weights(alone[seed]), atol=1e-4, rtol=0)
-    assert (meeting.num_together, meeting.num_alone, meeting.reasons) == (8, 1, set())
+    assert meeting.num_together == {"UpdateRequest": 8, "FragmentRequest": 8}
+    assert meeting.num_alone == {"UpdateRequest": 1, "FragmentRequest": 1}
+    assert meeting.reasons == {}
     for algo in (*together.values(), *alone.values()):
         algo.stop()
+
+
+@pytest.fixture
+def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Trials that compute in float64 throughout."""
+    as_they_are = Observations.features
+
+    def doubled(self: Observations, obs: Any) -> Any:
+        features = as_they_are(self, obs)
+        return map_tensors(lambda part: part.double(), features)
+
+    monkeypatch.setattr(Observations, "features", doubled)
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.usefixtures("double")
+def test_in_float64_a_member_equals_the_same_trial_alone(count: int) -> None:
+    """Twenty iterations of sampling and learning, each with settings of its own."""
+    meeting = Meeting(fewest=1)
+    settings = [
+        {"entropy_coeff": 0.01 * (1 + seed), "clip_param": 0.1 + 0.1 * seed} for seed in range(3)
+    ]
+    together, alone = ([made(seed, **settings[seed]) for seed in range(count)] for _ in range(2))
+    assert weights(alone[0]).dtype == torch.float64
+    for _ in range(20):
+        outcomes = meeting.run({seed: algo.train for seed, algo in enumerate(together)})
+        for seed, algo in enumerate(alone):
+            assert outcomes[seed]["episode_return_mean"] == algo.train()["episode_return_mean"]
+    for one, other in zip(together, alone, strict=True):
+        assert float((weights(one) - weights(other)).abs().max()) < 1e-9
+    assert meeting.num_alone == {}
 
 
 def test_a_member_goes_on_from_a_checkpoint_as_alone(tmp_path: Any) -> None:
@@ -101,7 +140,7 @@ def test_different_members_meet_those_that_are_like_them() -> None:
     members = [made(0), made(1, **wide), made(2), made(3, **wide)]
     alone = [made(0), made(1, **wide), made(2), made(3, **wide)]
     outcomes = meeting.run({i: m.train for i, m in enumerate(members)})
-    assert meeting.num_together == 4
+    assert meeting.num_together == {"UpdateRequest": 4, "FragmentRequest": 4}
     for i, one in enumerate(alone):
         assert_alike(outcomes[i], one.train())
 
@@ -111,8 +150,9 @@ def test_what_cannot_be_together_learns_alone_and_says_why() -> None:
     memory = {"model": {"use_lstm": True, "lstm_cell_size": 8, "max_seq_len": 8}}
     members, alone = ([made(seed, **memory) for seed in range(2)] for _ in range(2))
     outcomes = meeting.run({i: m.train for i, m in enumerate(members)})
-    assert (meeting.num_together, meeting.num_alone) == (0, 2)
-    assert meeting.reasons == {"its network has a memory"}
+    assert meeting.num_together == {}
+    assert meeting.num_alone == {"UpdateRequest": 2, "FragmentRequest": 2}
+    assert meeting.reasons["UpdateRequest"] == {"its network has a memory"}
     for i, one in enumerate(alone):
         one.train()
         torch.testing.assert_close(weights(members[i]), weights(one), atol=0, rtol=0)
@@ -126,7 +166,7 @@ def test_an_interrupted_meeting_leaves_no_thread(monkeypatch: pytest.MonkeyPatch
     def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(meeting, "_update", interrupted)
+    monkeypatch.setattr(meeting, "_do", interrupted)
     with pytest.raises(KeyboardInterrupt):
         meeting.run({i: m.train for i, m in enumerate(members)})
     assert not [thread for thread in threading.enumerate() if thread.name == "member"]

@@ -82,24 +82,27 @@ def assert_as_alone(make: Any, rounds: list[tuple[int, ...]], **settings: Any) -
     return meeting
 
 
+STEPS = "StepRequest"
+
+
 @pytest.mark.parametrize("settings", [{}, RAINBOW], ids=["plain", "rainbow"])
 def test_members_of_dqn_that_come_and_go_are_as_they_are_alone(settings: dict[str, Any]) -> None:
     meeting = assert_as_alone(dqn, [(0, 1, 2), (2, 0), (1,), (0, 1, 2)], **settings)
-    assert meeting.reasons == set()
-    assert meeting.num_together > 5 * meeting.num_alone > 0
+    assert STEPS not in meeting.reasons
+    assert meeting.num_together[STEPS] > 5 * meeting.num_alone[STEPS] > 0
 
 
 def test_members_of_sac_that_come_and_go_are_as_they_are_alone() -> None:
     meeting = assert_as_alone(sac, [(0, 1, 2), (2, 0), (1,)])
-    assert meeting.reasons == set()
-    assert meeting.num_together > 3 * meeting.num_alone > 0
+    assert STEPS not in meeting.reasons
+    assert meeting.num_together[STEPS] > 3 * meeting.num_alone[STEPS] > 0
 
 
 def test_members_of_sac_with_discrete_actions_are_as_they_are_alone() -> None:
     settings = {"env": "CartPole-v1", "env_config": {}, "target_entropy": "auto"}
     meeting = assert_as_alone(sac, [(0, 1, 2)] * 3, **settings)
-    assert meeting.reasons == set()
-    assert meeting.num_together > meeting.num_alone
+    assert STEPS not in meeting.reasons
+    assert meeting.num_together[STEPS] > meeting.num_alone[STEPS]
 
 
 def test_who_diverges_fails_alone() -> None:
@@ -141,5 +144,5 @@ def test_what_is_not_written_for_several_learns_alone_and_says_why() -> None:
         return config.update_from_dict({**given, **settings}).build()
 
     meeting = assert_as_alone(qmix, [(0, 1, 2)])
-    assert meeting.num_together == 0
-    assert meeting.reasons == {"its loss is not written for several members"}
+    assert STEPS not in meeting.num_together
+    assert meeting.reasons[STEPS] == {"its loss is not written for several members"}

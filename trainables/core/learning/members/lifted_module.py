@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-from trainables.core.learning.flat_parameters import FlatParameters
+from trainables.core.data.features import Features, map_tensors
+from trainables.core.learning.members.company import NotTogetherError
 from trainables.core.learning.members.lifted_layers import LIFTED, SLOWER
 from trainables.core.learning.members.stacked_rows import StackedBuffers
 from trainables.core.networks.mlp import BOUND
-
-
-class NotLiftedError(Exception):
-    """A network cannot be computed for several members at once; the message says why."""
 
 
 def structure(module: nn.Module) -> tuple[Any, ...]:
@@ -51,38 +49,39 @@ class LiftedModule:
     `lifted_layers`, so that the network's own `forward` says what is computed.
 
     Args:
-        modules: The K networks.
-        groups: The parameters of the first one.
-        vectors: Those of all members, `[K, W]` by group, see `StackedVectors`.
+        module: One of the K networks.
+        groups: Its parameters, in the order that they have in the vectors.
+        vectors: Those of all members, `[K, W]` by group; W may be more than they are.
+        modules: All K, where layers have noise that each draws itself.
 
     Raises:
-        NotLiftedError: if a layer has no lifted form, or a parameter no group.
+        NotTogetherError: if a layer has no lifted form, or noise and not all of them are given.
     """
 
     def __init__(
         self,
-        modules: Sequence[nn.Module],
-        groups: Mapping[str, FlatParameters],
+        module: nn.Module,
+        groups: Mapping[str, Sequence[nn.Parameter]],
         vectors: Mapping[str, Tensor],
+        modules: Sequence[nn.Module] = (),
     ):
-        module = modules[0]
         if (reason := why_not_lifted(module)) is not None:
-            raise NotLiftedError(reason)
+            raise NotTogetherError(reason)
         self._skeleton = copy.deepcopy(module)
         layers = {path: self._lifted(path) for path, _ in module.named_modules()}
+        own_buffers = _own_buffers(module)
+        if own_buffers and not modules:
+            raise NotTogetherError("its network has noise on its weights")
         self._buffers = [
             self._bound_buffer(layers[path], name, [m.get_buffer(whole) for m in modules])
-            for whole, (path, name) in _own_buffers(module).items()
+            for whole, (path, name) in own_buffers.items()
         ]
         names = {parameter: name for name, parameter in module.named_parameters()}
-        followed = {p for flat in groups.values() for p in flat.parameters}
-        if apart := [name for parameter, name in names.items() if parameter not in followed]:
-            raise NotLiftedError(f"its parameter {apart[0]} is no part of what is stacked")
         self._vectors = dict(vectors)
         self._places: dict[str, list[_Place]] = {}
-        for group, flat in groups.items():
+        for group, parameters in groups.items():
             places = []
-            for parameter in flat.parameters:
+            for parameter in parameters:
                 path, _, name = names[parameter].rpartition(".")
                 is_bare = type(module.get_submodule(path)) not in LIFTED
                 # Beside the layers, as log sigma is, it meets rows [K, B, …].
@@ -151,3 +150,38 @@ class _Place(NamedTuple):
     name: str
     shape: tuple[int, ...]
     size: int
+
+
+def check_alike(together: Callable[[], Any], alone: Sequence[Callable[[], Any]]) -> None:
+    """Compare what a lifted network says with what each member's network says itself.
+
+    Args:
+        together: Returns tensors `[K, …]`: one, or several.
+        alone: Each member's return `[…]`.
+
+    Raises:
+        NotTogetherError: if they differ by more than rounding, or it cannot be computed.
+    """
+    with torch.no_grad():
+        try:
+            found = _listed(together())
+        except Exception as error:
+            raise NotTogetherError(
+                f"its network cannot be computed for several: {error}"
+            ) from error
+        for number, one in enumerate(alone):
+            for whole, expected in zip(found, _listed(one()), strict=True):
+                own = whole[number] if whole.dim() else whole
+                if own.shape != expected.shape or not torch.allclose(
+                    own, expected, rtol=1e-3, atol=1e-4, equal_nan=True
+                ):
+                    raise NotTogetherError("its network mixes what is of several members")
+
+
+def features_of(features: Features, number: int) -> Features:
+    """Return one member's rows of features `[K, B, …]`."""
+    return map_tensors(lambda part: part[number], features)
+
+
+def _listed(output: Any) -> list[Tensor]:
+    return [output] if isinstance(output, Tensor) else list(output)

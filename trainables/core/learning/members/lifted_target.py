@@ -21,15 +21,15 @@ class LiftedTarget:
         network: Over rows `[K, B, …]`.
 
     Raises:
-        NotLiftedError: if they cannot be computed together.
+        NotTogetherError: if they cannot be computed together.
     """
 
     def __init__(self, targets: Sequence[TargetNetwork]):
         flats = [target.flat for target in targets]
         self._stack = StackedVectors(flats)
         networks = [target.network for target in targets]
-        of_groups = {"it": flats[0]}, {"it": self._stack.memory}
-        self._module = LiftedModule(networks, *of_groups)
+        of_groups = {"it": flats[0].parameters}, {"it": self._stack.memory}
+        self._module = LiftedModule(networks[0], *of_groups, networks)
         self.network = self._module.bound()  # views that show what the memory holds later, too
 
     def take_in(self) -> None:

@@ -1,4 +1,4 @@
-"""`Request`: what a learner is to do, alone or with others, a gradient step or an update."""
+"""`LearnerRequest`: what a learner is to do, alone or with others, a gradient step or an update."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Request:
+class LearnerRequest:
     """What a learner learns from some rows.
 
     Attributes:
@@ -28,6 +28,11 @@ class Request:
     learner: Learner
     batch: Batch
     loss_fn: Losses
+
+    @property
+    def owner(self) -> Learner:
+        """Whose it is."""
+        return self.learner
 
     @property
     def num_rows(self) -> int:
@@ -54,7 +59,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class UpdateRequest(Request):
+class UpdateRequest(LearnerRequest):
     """Several epochs of minibatch steps; see `Learner.update` for what is not said here.
 
     Attributes:
@@ -83,7 +88,7 @@ class UpdateRequest(Request):
 
 
 @dataclass(frozen=True)
-class StepRequest(Request):
+class StepRequest(LearnerRequest):
     """One gradient step; see `Learner.update_step`."""
 
     def alone(self) -> dict[str, Any]:

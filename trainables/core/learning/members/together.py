@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from trainables.core.data.batch import Batch, tree_of
-from trainables.core.learning.members.checks import check_lifted, check_loss
+from trainables.core.learning.members.checks import check_loss
 from trainables.core.learning.members.lifted_loss import lifted_loss, target_name
-from trainables.core.learning.members.lifted_module import LiftedModule
+from trainables.core.learning.members.lifted_module import (
+    LiftedModule,
+    check_alike,
+    features_of,
+)
 from trainables.core.learning.members.lifted_target import LiftedTarget
-from trainables.core.learning.members.request import Request, UpdateRequest
+from trainables.core.learning.members.request import LearnerRequest, UpdateRequest
 from trainables.core.learning.members.stacked_batches import shared_minibatches, side_by_side
 from trainables.core.learning.members.stacked_rows import StackedVectors
 from trainables.core.learning.members.stacked_stepping import StackedStepping
@@ -36,7 +41,7 @@ class Members:
         learners: With equal `member_key`s.
 
     Raises:
-        NotLiftedError: if their networks cannot be computed together.
+        NotTogetherError: if their networks cannot be computed together.
     """
 
     def __init__(self, learners: Sequence[Learner]):
@@ -47,8 +52,9 @@ class Members:
             for name in first.groups
         }
         self._vectors = {name: one.memory.requires_grad_() for name, one in self._stacks.items()}
+        parameters = {name: flat.parameters for name, flat in first.groups.items()}
         modules = [one.module for one in self.learners]
-        self._module = LiftedModule(modules, first.groups, self._vectors)
+        self._module = LiftedModule(first.module, parameters, self._vectors, modules)
         self._targets = {name: self._lifted_target(name) for name in first.targets}
         self._steppings = {
             name: StackedStepping([one.steppings[name] for one in self.learners], self._vectors)
@@ -60,7 +66,7 @@ class Members:
     def _lifted_target(self, name: str) -> LiftedTarget:
         return LiftedTarget([one.targets[name] for one in self.learners])
 
-    def meet(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
+    def run(self, requests: Sequence[LearnerRequest]) -> list[dict[str, Any]]:
         """Do what each member is to do.
 
         Args:
@@ -70,7 +76,7 @@ class Members:
             What each reports, as it does alone.
 
         Raises:
-            NotLiftedError: of the first ones, if the members' networks are not computed apart.
+            NotTogetherError: of the first ones, if the members' networks are not computed apart.
         """
         self._take_in()
         if isinstance(requests[0], UpdateRequest):
@@ -91,7 +97,7 @@ class Members:
         means = found.mean(0).T.tolist()  # [K][names]
         return [dict(zip(names, own, strict=True)) for own in means]
 
-    def _take_step(self, requests: Sequence[Request]) -> list[Metrics]:
+    def _take_step(self, requests: Sequence[LearnerRequest]) -> list[Metrics]:
         """Take one gradient step of each; what losses report of rows, `[K, B]`, is cut to B."""
         batch = self._moved(side_by_side([request.batch for request in requests], self._dtype))
         loss_fn = self._loss_of(requests)
@@ -108,9 +114,16 @@ class Members:
         return reports
 
     def _check_module(self, batch: Batch) -> None:
-        if not self._is_checked:
-            modules = [learner.module for learner in self.learners]
-            check_lifted(self._module.bound(), modules, tree_of(batch, "features"), _of_member)
+        if self._is_checked:
+            return
+        features = tree_of(batch, "features")
+        check_alike(
+            partial(self._module.bound(), features),
+            [
+                partial(learner.module, features_of(features, number))
+                for number, learner in enumerate(self.learners)
+            ],
+        )
 
     def _step(self, batch: Batch, loss_fn: Any) -> Metrics:
         for vector in self._vectors.values():
@@ -125,7 +138,7 @@ class Members:
                 metrics[f"{prefix}grad_norm"] = norm
         return dict(metrics)
 
-    def _loss_of(self, requests: Sequence[Request]) -> Any:
+    def _loss_of(self, requests: Sequence[LearnerRequest]) -> Any:
         """Return the loss of all members; off-policy each has the same one in every step."""
         losses = [request.loss_fn for request in requests]
         if any(one is not before for one, before in zip_longest(losses, self._losses)):
@@ -163,9 +176,3 @@ class Members:
 def _by_member(metrics: Metrics) -> list[Sequence[Tensor]]:
     """Return the values `[]` of each member out of those of all, `[K]`."""
     return [values.unbind() for values in torch.stack(list(metrics.values()), 1).unbind()]
-
-
-def _of_member(features: object, number: int) -> object:
-    if isinstance(features, dict):
-        return {name: part[number] for name, part in features.items()}
-    return features[number]  # type: ignore[index]

@@ -16,9 +16,8 @@ from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.distributions.gaussian import SquashedGaussian
 from trainables.core.learning.learner import Learner
-from trainables.core.learning.members.company import in_company
+from trainables.core.learning.members.company import NotTogetherError, in_company
 from trainables.core.learning.members.lifted_loss import lifts
-from trainables.core.learning.members.lifted_module import NotLiftedError
 from trainables.core.learning.members.request import StepRequest
 from trainables.core.learning.members.together import Members
 from trainables.core.learning.shelved import shelve_learner
@@ -119,7 +118,7 @@ def step(program: Members, made: list[Made], batches: list[dict[str, Tensor]]) -
     requests = [StepRequest(m[0], b, m[1]) for m, b in zip(made, batches, strict=True)]
     assert [request.why_alone() for request in requests] == [None] * len(requests)
     assert len({request.key() for request in requests}) == 1
-    return program.meet(requests)
+    return program.run(requests)
 
 
 def assert_alike(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
@@ -346,8 +345,8 @@ def test_a_loss_that_mixes_members_is_refused_before_anything_is_stepped() -> No
         StepRequest(one, replayed(seed, 8), partial(_of_all, target=loss.keywords["target"]))
         for seed, (one, loss, _) in enumerate(made)
     ]
-    with pytest.raises(NotLiftedError, match="its loss mixes what is of several members"):
-        Members([one for one, _, _ in made]).meet(requests)
+    with pytest.raises(NotTogetherError, match="its loss mixes what is of several members"):
+        Members([one for one, _, _ in made]).run(requests)
     after = [part for one, _, _ in made for part in one.module.parameters()]
     for mine, other in zip(after, before, strict=True):
         torch.testing.assert_close(mine, other, rtol=0, atol=0)
@@ -355,7 +354,7 @@ def test_a_loss_that_mixes_members_is_refused_before_anything_is_stepped() -> No
 
 def test_a_step_is_asked_for_only_in_company_and_of_one_process() -> None:
     class Notes:
-        def updated(self, request: Any) -> dict[str, Any]:
+        def ask(self, request: Any) -> dict[str, Any]:
             return {"asked": request.num_rows}
 
     one, loss, _ = dqn(0)

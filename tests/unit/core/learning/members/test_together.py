@@ -17,9 +17,8 @@ from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.gaussian import DiagGaussian
 from trainables.core.learning.learner import Learner
-from trainables.core.learning.members.company import company, in_company
+from trainables.core.learning.members.company import NotTogetherError, company, in_company
 from trainables.core.learning.members.lifted_loss import lifts
-from trainables.core.learning.members.lifted_module import NotLiftedError
 from trainables.core.learning.members.request import UpdateRequest
 from trainables.core.learning.members.together import Members
 from trainables.core.networks.modules import ActorCritic
@@ -103,7 +102,7 @@ def train(
             reports.append(request_of(other, batch, loss, seed, iteration).alone())
         assert len({request.key() for request in requests}) == 1
         assert [request.why_alone() for request in requests] == [None] * len(requests)
-        for found, expected in zip(program.meet(requests), reports, strict=True):
+        for found, expected in zip(program.run(requests), reports, strict=True):
             assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
@@ -174,7 +173,7 @@ def test_a_member_that_diverges_leaves_the_others_bits_unchanged() -> None:
                 used = coefficients(seed, alike=False)
                 loss = partial(ppo._loss, distribution=distribution, coefficients=used)
                 requests.append(request_of(one, batch, loss, seed, iteration))
-            program.meet(requests)
+            program.run(requests)
         found.append(members)
     sound, diverged = found
     assert not all(p.isfinite().all() for p in diverged[1].module.parameters())
@@ -211,8 +210,8 @@ def test_a_network_that_mixes_members_is_refused_before_anything_is_stepped() ->
         for seed, one in enumerate(learners)
     ]
     requests = [UpdateRequest(**{**vars(one), "normalize": {}}) for one in requests]
-    with pytest.raises(NotLiftedError, match="mixes what is of several members"):
-        Members(learners).meet(requests)
+    with pytest.raises(NotTogetherError, match="mixes what is of several members"):
+        Members(learners).run(requests)
     for one, expected in zip(learners, before, strict=True):
         for name, value in one.module.state_dict().items():
             torch.testing.assert_close(value, expected[name], rtol=0, atol=0)
@@ -265,7 +264,7 @@ def test_what_differs_in_more_than_numbers_has_another_key() -> None:
 
 def test_a_learner_is_in_company_only_where_it_is_said() -> None:
     class Notes:
-        def updated(self, request: UpdateRequest) -> dict[str, float]:
+        def ask(self, request: UpdateRequest) -> dict[str, float]:
             return {"asked": request.num_rows}
 
     distribution = DISTRIBUTIONS["discrete"]

@@ -1,0 +1,41 @@
+"""What `trial_batching` will do, told before a sweep runs."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from experiments.spec.trial_resources import trial_configs
+from experiments.sweep.sweep import Sweep
+from trainables.algorithm import Algorithm
+
+
+def batching_notes(sweep: Sweep) -> list[str]:
+    """Return a line on which seeds of a sweep's trials learn together; none without the setting.
+
+    It makes one trial for it, since what its networks and optimiser are decides.
+
+    Args:
+        sweep: The sweep, with `seeds`.
+    """
+    if not sweep.spec.trial_batching:
+        return []
+    together = -(-len(sweep.trainable.seeds) // sweep.trainable.parallel)
+    if together < 2:
+        return ["trial_batching: each seed has a process of its own, so that none learn together"]
+    config = next(iter(trial_configs(sweep.spec, sweep.space, sweep.trainable.trainable_class)))
+    reason = _why_alone(sweep.trainable.trainable_class, config)
+    if reason is None:
+        return [f"trial_batching: up to {together} seeds of a process learn together"]
+    return [f"trial_batching: the seeds of a process learn one after the other: {reason}"]
+
+
+def _why_alone(trainable: Any, config: Any) -> str | None:
+    if not issubclass(trainable, Algorithm):
+        return f"{trainable.__name__} is none of Tunescape's algorithms"
+    given = config.to_dict() if hasattr(config, "to_dict") else copy.deepcopy(config)
+    trial = trainable(config=given)
+    try:
+        return trial.why_alone()
+    finally:
+        trial.stop()
