@@ -29,6 +29,7 @@ from trainables.sac import (
     SAC,
     SACConfig,
     legal_entropy,
+    log_alpha_of,
     metrics_of,
     q_loss,
     soft_targets,
@@ -50,6 +51,7 @@ class CQLConfig(SACConfig):
     with a conservative term.
     """
 
+    learns_together: ClassVar[bool] = False
     why_no_intrinsic: ClassVar[str | None] = (
         "its conservative term keeps to what data hold, a bonus leads away from it"
     )
@@ -297,12 +299,12 @@ def cql_loss(
     actions = torch.cat([batch["actions"].unsqueeze(1), proposed], 1)
     of_each = module.critic.of_each(features, actions)
     q_values = of_each[..., 0]  # [E, B]
-    td_loss, priorities = q_loss(q_values, targets, batch["weights"])
+    td_loss, priorities = q_loss(q_values, targets, batch)
     gaps = log_integral(of_each[..., 1:], log_densities, options.temperature) - q_values
     term, metrics = conservative_term(gaps, batch["weights"], options, log_multiplier)
 
     sampled, logp = distribution.rsample(inputs, batch["noise"])
-    alpha_loss = temperature_loss(module.log_alpha, -logp, target_entropy)
+    alpha_loss = temperature_loss(log_alpha_of(module), -logp, target_entropy, batch)
     loss = td_loss + term + alpha_loss
     if clones:
         worth, excess = log_likelihood(inputs, batch["before_tanh"], distribution)
@@ -311,7 +313,9 @@ def cql_loss(
         worth = module.critic(features, sampled, freeze=True).amin(0).squeeze(-1)
     actor_loss = (alpha * logp - worth).mean()
     loss = loss + actor_loss
-    reported = metrics_of(td_loss, actor_loss, alpha_loss, alpha, -logp, q_values, priorities)
+    reported = metrics_of(
+        td_loss, actor_loss, alpha_loss, alpha, -logp, q_values, priorities, batch
+    )
     return loss, reported | metrics
 
 
@@ -350,7 +354,7 @@ def discrete_cql_loss(
         targets = batch["rewards"] + batch["discounts"] * next_values
     all_q = module.critic(features)  # [E, B, A]
     q_values = chosen(all_q, batch["actions"])  # [E, B]
-    td_loss, priorities = q_loss(q_values, targets, batch["weights"])
+    td_loss, priorities = q_loss(q_values, targets, batch)
     legal_q = all_q.masked_fill(inputs == ILLEGAL, -torch.inf)
     gaps = log_sum(legal_q, options.temperature) - q_values
     term, metrics = conservative_term(gaps, batch["weights"], options, log_multiplier)
@@ -362,9 +366,11 @@ def discrete_cql_loss(
     else:
         actor_loss = -soft_values(probs, all_q.detach().amin(0), alpha).mean()
     goal = legal_entropy(inputs) if target_entropy is None else target_entropy
-    alpha_loss = temperature_loss(module.log_alpha, entropy, goal)
+    alpha_loss = temperature_loss(log_alpha_of(module), entropy, goal, batch)
     loss = td_loss + term + actor_loss + alpha_loss
-    reported = metrics_of(td_loss, actor_loss, alpha_loss, alpha, entropy, q_values, priorities)
+    reported = metrics_of(
+        td_loss, actor_loss, alpha_loss, alpha, entropy, q_values, priorities, batch
+    )
     return loss, reported | metrics
 
 

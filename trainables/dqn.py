@@ -20,6 +20,8 @@ from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import LossFn, Metrics
+from trainables.core.learning.members.lifted_loss import lifts
+from trainables.core.learning.members.rows import row_mean
 from trainables.core.learning.q_sequences import AnyQ, QLogits, sequence_logits
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.networks.q_network import QNetwork
@@ -53,6 +55,7 @@ class DQNConfig(OffPolicyConfig):
     """
 
     several_agents: ClassVar[str | None] = None
+    learns_together: ClassVar[bool] = True
     _custom_model_replaces: ClassVar[tuple[str, ...]] = ()  # `hiddens` have their activation
     model_without: ClassVar[dict[str, str]] = {
         "vf_share_layers": "there is no value function beside Q",
@@ -373,6 +376,7 @@ class DQNOptions(NamedTuple):
     burn_in: int = 0
 
 
+@lifts
 def dqn_loss(
     online: QNetwork, batch: Batch, target: QNetwork, options: DQNOptions
 ) -> tuple[Tensor, Metrics]:
@@ -388,21 +392,23 @@ def dqn_loss(
 
     Returns:
         The scalar loss, and detached scalars to report with the rows' `priorities` `[B]`: the
-        absolute TD error, or the cross-entropy.
+        absolute TD error, or the cross-entropy. Of K members at once, where all rows are
+        `[K, B, …]`, each's, `[K]`.
     """
+    mean = partial(row_mean, batch=batch)
     if online.is_recurrent:
         logits = sequence_logits(online, target, batch, options.burn_in)
     else:
         logits = row_logits(online, target, batch, options.double_q)
     loss_of = td_losses if online.num_atoms == 1 else categorical_losses
     losses, priorities, q_values = loss_of(online, logits, batch, options)
-    loss = (batch["weights"] * losses).mean()
+    loss = mean(batch["weights"] * losses)
     q_values = q_values.detach()
     return loss, {
         "qf_loss": loss.detach(),
-        "q_mean": q_values.mean(),
-        "q_max": q_values.amax(),
-        "td_error_mean": priorities.mean(),
+        "q_mean": mean(q_values),
+        "q_max": q_values.amax(-1),
+        "td_error_mean": mean(priorities),
         "priorities": priorities,
     }
 
@@ -450,9 +456,10 @@ def categorical_losses(
 
 
 def _chosen(values: Tensor, actions: Tensor) -> Tensor:
-    """Return the entries of `values` `[B, A, …]` that actions `[B]` stand for, `[B, …]`."""
-    index = actions.view(-1, *[1] * (values.dim() - 1))
-    return values.gather(1, index.expand(-1, 1, *values.shape[2:])).squeeze(1)
+    """Return the entries of `values` `[…, A, N]` or `[…, A]` that actions `[…]` stand for."""
+    axis, after = actions.dim(), values.shape[actions.dim() + 1 :]
+    index = actions.view(*actions.shape, 1, *[1] * len(after))
+    return values.gather(axis, index.expand(*actions.shape, 1, *after)).squeeze(axis)
 
 
 def td_targets(rewards: Tensor, discounts: Tensor, next_values: Tensor) -> Tensor:
@@ -464,24 +471,24 @@ def project(probs: Tensor, rewards: Tensor, discounts: Tensor, atoms: Tensor) ->
     """Project `R + gamma^n Z` onto the atoms (Bellemare et al., 2017, algorithm 1).
 
     Args:
-        probs: Of Z over the atoms, `[B, K]`.
-        rewards: n-step sums, `[B]`.
-        discounts: gamma^n, 0 after a terminal state, `[B]`.
-        atoms: Evenly spaced, `[K]`.
+        probs: Of Z over the atoms, `[…, N]`.
+        rewards: n-step sums, `[…]`.
+        discounts: gamma^n, 0 after a terminal state, `[…]`.
+        atoms: Evenly spaced, `[N]`.
 
     Returns:
-        Probabilities, `[B, K]`.
+        Probabilities, `[…, N]`.
     """
     last = len(atoms) - 1
     spacing = (atoms[-1] - atoms[0]) / last
-    moved = rewards.unsqueeze(1) + discounts.unsqueeze(1) * atoms
+    moved = rewards.unsqueeze(-1) + discounts.unsqueeze(-1) * atoms
     position = ((moved.clamp(atoms[0], atoms[-1]) - atoms[0]) / spacing).clamp(0, last)
     lower = position.floor()
     # Linear interpolation. On an atom itself the upper share is 0: its mass is counted once.
     upper_share = position - lower
     below = lower.long()
-    projected = torch.zeros_like(probs).scatter_add_(1, below, probs * (1 - upper_share))
-    return projected.scatter_add_(1, (below + 1).clamp_max(last), probs * upper_share)
+    projected = torch.zeros_like(probs).scatter_add_(-1, below, probs * (1 - upper_share))
+    return projected.scatter_add_(-1, (below + 1).clamp_max(last), probs * upper_share)
 
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from trainables.core.learning.advantages import (
 from trainables.core.learning.coefficients import Coefficient, clipped, is_off, of_rows, traced
 from trainables.core.learning.fragments import all_steps
 from trainables.core.learning.learner import LossFn, Metrics
-from trainables.core.learning.members.request import lifts
+from trainables.core.learning.members.lifted_loss import lifts
 from trainables.core.learning.members.rows import row_mean
 from trainables.core.learning.minibatches import minibatches, num_items, unrolled
 from trainables.core.learning.ranks import Ranks

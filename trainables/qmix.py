@@ -46,6 +46,7 @@ class QMIXConfig(DQNConfig):
         "it makes one team of all agents, with one policy that acts for all"
     )
     plays_as_team: ClassVar[bool] = True
+    learns_together: ClassVar[bool] = False
     exploration_types: ClassVar[tuple[str, ...]] = tuple(
         kind for kind in DQNConfig.exploration_types if kind != "ParameterNoise"
     )

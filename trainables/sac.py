@@ -19,7 +19,10 @@ from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.distributions.base import ILLEGAL
 from trainables.core.distributions.gaussian import SquashedGaussian
+from trainables.core.learning.coefficients import Coefficient, of_rows
 from trainables.core.learning.learner import LossFn, Metrics
+from trainables.core.learning.members.lifted_loss import lifts
+from trainables.core.learning.members.rows import row_mean
 from trainables.core.learning.soft_values import entropies, legal_probs, soft_values
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.networks.policy_q_config import PolicyQConfig
@@ -39,6 +42,7 @@ class SACConfig(PolicyQConfig):
     """Settings of SAC, for bounded continuous and for discrete actions."""
 
     several_agents: ClassVar[str | None] = None
+    learns_together: ClassVar[bool] = True
     without_memory: ClassVar[str | None] = (
         "its policy and Q-functions learn from single steps out of the replay buffer; PPO and DQN "
         "train on sequences"
@@ -244,12 +248,13 @@ def auto_entropy(policy: Policy) -> float:
     return _ENTROPY_SHARE * math.log(distribution.num_inputs)
 
 
+@lifts
 def sac_loss(
     module: SoftActorCritic,
     batch: Batch,
     target: QFunctions,
     distribution: SquashedGaussian,
-    target_entropy: float,
+    target_entropy: Coefficient,
 ) -> tuple[Tensor, Metrics]:
     """J_Q (eq. 5) + J_pi (eq. 9) + J(alpha) (eq. 18), for continuous actions.
 
@@ -266,22 +271,30 @@ def sac_loss(
         target_entropy: Entropy that alpha is steered to, nats.
 
     Returns:
-        The scalar loss, and detached scalars to report with the rows' `priorities` `[B]`.
+        The scalar loss, and detached scalars to report with the rows' `priorities` `[B]`. Of K
+        members at once, where all rows are `[K, B, …]`, each's, `[K]`.
     """
     features, next_features = tree_of(batch, "features"), tree_of(batch, "next_features")
-    alpha = module.log_alpha.detach().exp()
+    log_alpha = log_alpha_of(module)
+    alpha = log_alpha.detach().exp()
     with torch.no_grad():
         next_inputs = module.dist_inputs(next_features)
         targets = soft_targets(batch, target, distribution, next_inputs, alpha)
     q_values = module.critic(features, batch["actions"]).squeeze(-1)  # [E, B]
-    critic_loss, priorities = q_loss(q_values, targets, batch["weights"])
+    critic_loss, priorities = q_loss(q_values, targets, batch)
 
     actions, logp = distribution.rsample(module.dist_inputs(features), batch["noise"])
-    q_of_policy = module.critic(features, actions, freeze=True).amin(0).squeeze(-1)
-    actor_loss = (alpha * logp - q_of_policy).mean()
-    alpha_loss = temperature_loss(module.log_alpha, -logp, target_entropy)
+    q_of_policy = module.critic(features, actions, freeze=True).squeeze(-1).amin(-2)
+    actor_loss = row_mean(alpha * logp - q_of_policy, batch)
+    alpha_loss = temperature_loss(log_alpha, -logp, of_rows(target_entropy), batch)
+    losses = (critic_loss, actor_loss, alpha_loss)
     loss = critic_loss + actor_loss + alpha_loss
-    return loss, metrics_of(critic_loss, actor_loss, alpha_loss, alpha, -logp, q_values, priorities)
+    return loss, metrics_of(*losses, alpha, -logp, q_values, priorities, batch)
+
+
+def log_alpha_of(module: SoftActorCritic) -> Tensor:
+    """Return log alpha as rows meet it: `[]` beside `[B]`, of members `[K, 1]` beside `[K, B]`."""
+    return module.log_alpha.squeeze(-1)
 
 
 def soft_targets(
@@ -301,13 +314,14 @@ def soft_targets(
         alpha: Weight of the entropy; 0 leaves it out.
     """
     next_actions, next_logp = distribution.rsample(next_inputs, batch["next_noise"])
-    next_q = target(tree_of(batch, "next_features"), next_actions).amin(0).squeeze(-1)
+    next_q = target(tree_of(batch, "next_features"), next_actions).squeeze(-1).amin(-2)
     next_values = next_q - alpha * next_logp  # soft state values, eq. 3
     return batch["rewards"] + batch["discounts"] * next_values
 
 
+@lifts
 def discrete_sac_loss(
-    module: SoftActorCritic, batch: Batch, target: QFunctions, target_entropy: float | None
+    module: SoftActorCritic, batch: Batch, target: QFunctions, target_entropy: Coefficient | None
 ) -> tuple[Tensor, Metrics]:
     """Return the three losses with expectations over actions as sums (Christodoulou, 2019).
 
@@ -322,25 +336,27 @@ def discrete_sac_loss(
         As `sac_loss`.
     """
     features, next_features = tree_of(batch, "features"), tree_of(batch, "next_features")
-    alpha = module.log_alpha.detach().exp()
+    log_alpha = log_alpha_of(module)
+    alpha = log_alpha.detach().exp()
     with torch.no_grad():
-        next_q = target(next_features).amin(0)  # [B, A]
+        next_q = target(next_features).amin(-3)  # [B, A]
         next_probs = legal_probs(module.dist_inputs(next_features))
-        next_values = soft_values(next_probs, next_q, alpha)
+        next_values = soft_values(next_probs, next_q, alpha.unsqueeze(-1))
         targets = batch["rewards"] + batch["discounts"] * next_values
     all_q = module.critic(features)  # [E, B, A]
     q_values = chosen(all_q, batch["actions"])  # [E, B]
-    critic_loss, priorities = q_loss(q_values, targets, batch["weights"])
+    critic_loss, priorities = q_loss(q_values, targets, batch)
 
     inputs = module.dist_inputs(features)
     probs = legal_probs(inputs)
-    actor_loss = -soft_values(probs, all_q.detach().amin(0), alpha).mean()
+    values = soft_values(probs, all_q.detach().amin(-3), alpha.unsqueeze(-1))
+    actor_loss = -row_mean(values, batch)
     entropy = entropies(probs)
-    goal = legal_entropy(inputs) if target_entropy is None else target_entropy
-    alpha_loss = temperature_loss(module.log_alpha, entropy, goal)
+    goal = legal_entropy(inputs) if target_entropy is None else of_rows(target_entropy)
+    alpha_loss = temperature_loss(log_alpha, entropy, goal, batch)
+    losses = (critic_loss, actor_loss, alpha_loss)
     loss = critic_loss + actor_loss + alpha_loss
-    reported = (critic_loss, actor_loss, alpha_loss, alpha, entropy, q_values, priorities)
-    return loss, metrics_of(*reported)
+    return loss, metrics_of(*losses, alpha, entropy, q_values, priorities, batch)
 
 
 def legal_entropy(inputs: Tensor) -> Tensor:
@@ -348,28 +364,36 @@ def legal_entropy(inputs: Tensor) -> Tensor:
     return _ENTROPY_SHARE * (inputs != ILLEGAL).sum(-1).log()
 
 
-def q_loss(q_values: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+def q_loss(q_values: Tensor, targets: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
     """Half the squared TD error, summed over the functions, its mean weighted by importance.
 
     Args:
         q_values: `[E, B]`.
         targets: `[B]`.
-        weights: `[B]`.
+        batch: Has the rows' weights, `[B]`.
 
     Returns:
         The scalar loss, and the rows' absolute TD errors, means over the functions, `[B]`.
     """
-    errors = q_values - targets
-    loss = 0.5 * (weights * errors.square()).mean(-1).sum()
-    return loss, errors.detach().abs().mean(0)
+    errors = q_values - targets.unsqueeze(-2)
+    loss = 0.5 * row_mean(batch["weights"].unsqueeze(-2) * errors.square(), batch).sum(-1)
+    return loss, errors.detach().abs().mean(-2)
 
 
-def temperature_loss(log_alpha: Tensor, entropy: Tensor, target_entropy: float | Tensor) -> Tensor:
+def temperature_loss(
+    log_alpha: Tensor, entropy: Tensor, target_entropy: Coefficient, batch: Batch
+) -> Tensor:
     """Alpha falls while the policy's entropy `[B]` is above its target, and rises below it.
 
     Of log alpha instead of alpha, as most implementations: the step does not vanish with alpha.
+
+    Args:
+        log_alpha: See `log_alpha_of`.
+        entropy: `[B]`.
+        target_entropy: One for all rows, of members `[K, 1]`; or each row's, `[B]`.
+        batch: What rows are of.
     """
-    return (log_alpha * (entropy.detach() - target_entropy)).mean()
+    return row_mean(log_alpha * (entropy.detach() - target_entropy), batch)
 
 
 def metrics_of(
@@ -380,17 +404,18 @@ def metrics_of(
     entropy: Tensor,
     q_values: Tensor,
     priorities: Tensor,
+    batch: Batch,
 ) -> Metrics:
     """Return what SAC reports of a gradient step, with the rows' `priorities` `[B]`."""
     return {
         "qf_loss": critic_loss.detach(),
         "policy_loss": actor_loss.detach(),
         "alpha_loss": alpha_loss.detach(),
-        "alpha": alpha,
-        "entropy": entropy.detach().mean(),
-        "q_mean": q_values.detach().mean(),
-        "q_max": q_values.detach().amax(),
-        "td_error_mean": priorities.mean(),
+        "alpha": alpha.squeeze(-1),
+        "entropy": row_mean(entropy.detach(), batch),
+        "q_mean": row_mean(q_values.detach().mean(-2), batch),
+        "q_max": q_values.detach().amax((-2, -1)),
+        "td_error_mean": row_mean(priorities, batch),
         "priorities": priorities,
     }
 

@@ -577,14 +577,14 @@ ANNOTATIONS = {
     ("trainables.runtime.callbacks.callbacks", "trainables.runtime.callbacks.episodes"): (
         "hooks are given episodes"
     ),
-    ("trainables.core.learning.members.request", "trainables.core.learning.learner"): (
-        "a learner makes the request of its update"
-    ),
     ("trainables.runtime.sampling.fragment_request", "trainables.runtime.sampling.env_runner"): (
         "an env runner makes the request of its fragment"
     ),
     ("trainables.core.policy.model_view", "trainables.core.policy.policy"): (
         "a view shows the policy that makes it"
+    ),
+    ("trainables.core.learning.members", "trainables.core.learning.learner"): (
+        "requests are learners', which ask whether to learn in company"
     ),
     ("experiments.durability.scheduler", "experiments.durability.keeper"): (
         "a wrapped scheduler tells its keeper what it decided"

@@ -251,7 +251,7 @@ def test_longer_returns_leave_out_the_entropy_in_between_and_the_setting_says_so
 
 def test_importance_weights_scale_the_critics_loss_alone() -> None:
     q_values, targets = torch.tensor([[1.0, 2.0], [0.0, 5.0]]), torch.tensor([0.0, 1.0])
-    loss, priorities = q_loss(q_values, targets, torch.tensor([1.0, 0.5]))
+    loss, priorities = q_loss(q_values, targets, {"weights": torch.tensor([1.0, 0.5])})
     assert loss.item() == pytest.approx(0.5 * (1 + 0.5 * 1) / 2 + 0.5 * (0 + 0.5 * 16) / 2)
     assert priorities.tolist() == [0.5, 2.5]
 
@@ -260,7 +260,7 @@ def test_importance_weights_scale_the_critics_loss_alone() -> None:
 def test_alpha_falls_while_entropy_is_above_its_target(entropy: float, falls: bool) -> None:
     log_alpha = torch.zeros(1, requires_grad=True)
     entropies = torch.full((4,), entropy, requires_grad=True)
-    temperature_loss(log_alpha, entropies, -1.0).backward()
+    temperature_loss(log_alpha, entropies, -1.0, {}).backward()
     assert log_alpha.grad is not None and entropies.grad is None
     step = -log_alpha.grad.item()  # of gradient descent
     assert step == pytest.approx(-1 - entropy) and (step < 0) == falls

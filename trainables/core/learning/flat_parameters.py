@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from trainables.core.errors import ConfigError
 
-_ALIGNED = 16  # numbers of 4 bytes in a line of a processor's cache
+ALIGNED = 16
+"""Numbers of 4 bytes in a line of a processor's cache."""
 
 
 class FlatParameters:
@@ -35,20 +36,32 @@ class FlatParameters:
     def __init__(self, parameters: Iterable[nn.Parameter], gradient: Tensor | None = None):
         # Those that end at an odd place come last: a network whose matrices are not aligned in
         # memory rounds otherwise than a loaded copy of it, by kernels that depend on it.
-        self.parameters = sorted(parameters, key=lambda p: p.numel() % _ALIGNED != 0)
+        self.parameters = sorted(parameters, key=lambda p: p.numel() % ALIGNED != 0)
         self.vector = nn.Parameter(torch.cat([p.detach().flatten() for p in self.parameters]))
         if gradient is None:
             gradient = torch.zeros_like(self.vector)
         self.gradient = self.vector.grad = gradient
         self._gradients: list[Tensor] = []
-        offset = 0
-        for parameter in self.parameters:
-            part = slice(offset, offset + parameter.numel())
-            parameter.data = self.vector.data[part].view_as(parameter)
-            parameter.grad = self.gradient[part].view_as(parameter)
+        self._sizes = [parameter.numel() for parameter in self.parameters]
+        for parameter, part in zip(self.parameters, gradient.split(self._sizes), strict=True):
+            parameter.grad = part.view_as(parameter)
             self._gradients.append(parameter.grad)
-            offset += parameter.numel()
+        self._place(self.vector.data)
         self._places = self._places_now()
+
+    @torch.no_grad()
+    def move(self, memory: Tensor) -> None:
+        """Go on in other memory, `[P]` of the same device and dtype; the values go along.
+
+        Vector and parameters stay the objects that they are.
+        """
+        memory.copy_(self.vector)
+        self._place(memory)
+
+    def _place(self, memory: Tensor) -> None:
+        self.vector.data = memory
+        for parameter, part in zip(self.parameters, memory.split(self._sizes), strict=True):
+            parameter.data = part.view_as(parameter)
 
     def collect_gradients(self) -> None:
         """Take in gradients that are no views, which `zero_grad` and `p.grad = …` leave behind.
@@ -125,24 +138,25 @@ class TargetNetwork:
 
     Attributes:
         network: The copy.
+        flat: Those of its parameters that follow.
     """
 
     def __init__(self, network: nn.Module, followed: Iterable[nn.Parameter] | None = None):
         self.network = copy.deepcopy(network)
         copies = dict(zip(network.parameters(), self.network.parameters(), strict=True))
-        self._flat = FlatParameters(copies[p] for p in (followed or copies))
+        self.flat = FlatParameters(copies[p] for p in (followed or copies))
         self.network.requires_grad_(False)
 
     @torch.no_grad()
     def update(self, online: FlatParameters, tau: float) -> None:
         """Move towards the online parameters: tau = 1 copies them, tau = 0 changes nothing."""
-        self._flat.vector.lerp_(online.vector, tau)
+        self.flat.vector.lerp_(online.vector, tau)
 
     def get_state(self) -> Tensor:
         """Return a copy of the parameters, `[P]`."""
-        return self._flat.vector.detach().clone()
+        return self.flat.vector.detach().clone()
 
     @torch.no_grad()
     def set_state(self, state: Tensor) -> None:
         """Take over `get_state`'s."""
-        self._flat.vector.copy_(state)
+        self.flat.vector.copy_(state)

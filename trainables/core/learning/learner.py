@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import torch
@@ -24,7 +24,7 @@ from trainables.core.learning.flat_parameters import (
 )
 from trainables.core.learning.members.company import company
 from trainables.core.learning.members.lifted_module import structure, why_not_lifted
-from trainables.core.learning.members.request import UpdateRequest
+from trainables.core.learning.members.request import StepRequest, UpdateRequest
 from trainables.core.learning.members.stacked_stepping import why_not_stacked
 from trainables.core.learning.minibatches import minibatches, shared_minibatches, trained_rows
 from trainables.core.learning.optimizers import make_optimizer
@@ -194,7 +194,6 @@ class Learner:
         """
         collect_gradients(self.groups.values())
 
-    @in_memory
     def update_step(
         self,
         batch: Batch,
@@ -221,6 +220,20 @@ class Learner:
         Raises:
             ValueError: if a loss has no optimiser of its name, or reports what another one does.
         """
+        if share is None and (others := company()) is not None:
+            return others.ask(StepRequest(self, batch, loss_fn))
+        return self.step_alone(batch, loss_fn, share, reduction=reduction)
+
+    @in_memory
+    def step_alone(
+        self,
+        batch: Batch,
+        loss_fn: Losses,
+        share: Tensor | float | None = None,
+        *,
+        reduction: Reduction = "mean",
+    ) -> Metrics:
+        """Take a gradient step that no other member takes part in; see `update_step`."""
         if callable(loss_fn):
             return self._step(self.steppings.values(), batch, loss_fn, share, reduction)
         if self._microbatch_size is not None:
@@ -369,16 +382,25 @@ class Learner:
             return "its losses are compiled"
         if self.networks:
             return f"it has networks beside its module, {', '.join(self.networks)}"
+        return self._why_not_lifted
+
+    @cached_property
+    def _why_not_lifted(self) -> str | None:
         reasons = (why_not_stacked(one) for one in self.steppings.values())
         return why_not_lifted(self.module) or next((r for r in reasons if r), None)
 
     def member_key(self) -> tuple[Any, ...]:
         """Return what is equal for learners that can learn together."""
+        return self._member_key
+
+    @cached_property
+    def _member_key(self) -> tuple[Any, ...]:
         optimizers = tuple(
             (name, type(one.optimizer), one.grad_clip_by, tuple(one.groups))
             for name, one in self.steppings.items()
         )
-        return structure(self.module), optimizers
+        targets = tuple((name, structure(one.network)) for name, one in self.targets.items())
+        return structure(self.module), optimizers, targets
 
     def on_device(self, minibatch: Batch) -> Batch:
         """Return a minibatch where the networks are.
@@ -417,6 +439,19 @@ class Learner:
         for optimizer in self.optimizers.values():
             for of_parameter in optimizer.state.values():
                 yield from (part for part in of_parameter.values() if isinstance(part, Tensor))
+
+    @torch.no_grad()
+    def keep_apart(self) -> None:
+        """Have memory of its own again, if it has learned with others: see `members`."""
+        networks = [self.module, *(target.network for target in self.targets.values())]
+        for flat in (*self.groups.values(), *(target.flat for target in self.targets.values())):
+            flat.move(torch.empty_like(flat.vector))
+        for buffer in (buffer for network in networks for buffer in network.buffers()):
+            buffer.data = buffer.clone()
+        for optimizer in self.optimizers.values():
+            for of_parameter in optimizer.state.values():
+                tensors = {n: part for n, part in of_parameter.items() if isinstance(part, Tensor)}
+                of_parameter.update({name: part.clone() for name, part in tensors.items()})
 
     @in_memory
     def get_state(self) -> dict[str, Any]:

@@ -19,6 +19,9 @@ class HasMemory(Protocol):
     def tensors(self) -> Iterator[Tensor]:
         """Yield all that come and go."""
 
+    def keep_apart(self) -> None:
+        """Have memory that no other learner has."""
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,5 +46,6 @@ def shelve_learner(learner: HasMemory, shelved: Shelved | None) -> None:
         shelved: Of the policy; None: it is always in memory.
     """
     if shelved is not None and learner.shelved is not shelved:
+        learner.keep_apart()  # else what comes and goes would be others' memory, too
         learner.shelved = shelved
         shelved.sources.append(learner.tensors)

@@ -133,7 +133,11 @@ class Stepping:
 
     def get_state(self) -> dict[str, Any]:
         """Return the kind of optimiser, and what it has learned. Rates are settings."""
-        moments = copy.deepcopy(self.optimizer.state_dict()["state"])
+        # A copy of a tensor alone: of memory that is shared with others `deepcopy` copies all.
+        moments = {
+            index: {name: _copied(part) for name, part in of_parameter.items()}
+            for index, of_parameter in self.optimizer.state_dict()["state"].items()
+        }
         check_storable(self.optimizer, moments)
         return {"type": self._type, "moments": moments}
 
@@ -155,6 +159,10 @@ class Stepping:
                 if np.ndim(moment) and not same and not self.is_own:
                     raise ConfigError(f"{name} of the optimiser is of another network")
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+
+
+def _copied(part: Any) -> Any:
+    return part.detach().clone() if isinstance(part, Tensor) else copy.deepcopy(part)
 
 
 _LEAST_NORM = 1e-3  # else what is 0 at the start would stay so

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -55,6 +57,24 @@ def mlp(
     return Layers(*layers)
 
 
+BOUND = "bound_names"
+"""The attribute of layers whose parameters are tensors that somebody binds anew: their names."""
+
+
+@contextmanager
+def _detached(network: nn.Module) -> Iterator[None]:
+    """Have bound parameters of a network without their gradients."""
+    own = [(layer.__dict__, name) for layer in network.modules() for name in layer.__dict__[BOUND]]
+    before = [values[name] for values, name in own]
+    for values, name in own:
+        values[name] = values[name].detach()
+    try:
+        yield
+    finally:
+        for (values, name), value in zip(own, before, strict=True):
+            values[name] = value
+
+
 def frozen(network: nn.Sequential, x: Any) -> Tensor:
     """Return the network's output where gradients flow to `x`, but not to its parameters.
 
@@ -64,6 +84,10 @@ def frozen(network: nn.Sequential, x: Any) -> Tensor:
         network: The layers, of which the first may be an encoder.
         x: The input of the first layer.
     """
+    if BOUND in network.__dict__:
+        with _detached(network):
+            output: Tensor = network(x)
+            return output
     for layer in network:
         if isinstance(layer, nn.Linear):
             x = linear(x, layer.weight.detach(), layer.bias.detach())

@@ -65,7 +65,7 @@ class QFunctions(nn.Module):
     def forward(
         self, features: Features, actions: Tensor | None = None, *, freeze: bool = False
     ) -> Tensor:
-        """Return the values of every function, `[E, B, num_outputs]`.
+        """Return the values of every function, `[E, B, num_outputs]`; of members `[K, E, B, …]`.
 
         Args:
             features: The features of each row, `[B, …]`.
@@ -73,7 +73,8 @@ class QFunctions(nn.Module):
             freeze: Whether gradients flow to the actions, but not to the parameters.
         """
         x = features if actions is None else _with_actions(features, actions)
-        return torch.stack([frozen(f, x) if freeze else f(x) for f in self.functions])  # type: ignore[arg-type]
+        values = [frozen(f, x) if freeze else f(x) for f in self.functions]  # type: ignore[arg-type]
+        return torch.stack(values, -3)
 
     def of_each(self, features: Features, actions: Tensor) -> Tensor:
         """Return the values of several actions in each state, `[E, B, M]`.
@@ -114,7 +115,7 @@ def _of_each(function: Any, features: Features, inputs: Features) -> Tensor:
 
 def chosen(all_q: Tensor, actions: Tensor) -> Tensor:
     """Return the values `[E, B]` of actions `[B]` among those of all, `[E, B, A]`."""
-    index = actions.view(1, -1, 1).expand(len(all_q), -1, 1)
+    index = actions.unsqueeze(-2).expand(all_q.shape[:-1]).unsqueeze(-1)
     return all_q.gather(-1, index).squeeze(-1)
 
 

@@ -23,15 +23,16 @@ from trainables.core.learning.members.company import (
     Request,
     in_company,
 )
-from trainables.core.learning.members.request import UpdateRequest
+from trainables.core.learning.members.request import StepRequest, UpdateRequest
 from trainables.core.learning.members.together import Members
 from trainables.core.logs import logger
 from trainables.runtime.sampling.fragment_request import FragmentRequest
 from trainables.runtime.sampling.joint_fragments import JointFragments
 
-# What does requests of a kind together, made of their owners.
+# What does requests of a kind together, made of their owners; the first kind has its turn first.
 _PROGRAMS: dict[type, Callable[[list[Any]], Program]] = {
     FragmentRequest: JointFragments,
+    StepRequest: Members,
     UpdateRequest: Members,
 }
 _GROUPS_KEPT = 16  # sets of members whose tensor program is kept for the next time
@@ -67,12 +68,13 @@ class Meeting:
         """
         members = {name: _Member(call) for name, call in calls.items()}
         try:
-            going = list(members.values())
+            served = going = list(members.values())
             while going:
-                for member in going:
+                for member in served:
                     member.go_on()
                 going = [member for member in going if not member.is_over]
-                self._do(going)
+                served = _first_in_turn(going)
+                self._do(served)
         except BaseException:
             for member in members.values():
                 member.abandon()
@@ -137,6 +139,18 @@ class Meeting:
         if reason not in known:
             known.add(reason)
             logger.info("done one after another, %s: %s", kind, reason)
+
+
+def _first_in_turn(waiting: list[_Member]) -> list[_Member]:
+    """Return the members that are answered now; the others wait for them.
+
+    Who samples while others update is behind them: it goes first, and its update is then theirs. If
+    all were answered at once, members that are apart by a single step would stay so.
+    """
+    for kind in _PROGRAMS:
+        if asking := [member for member in waiting if type(member.request) is kind]:
+            return asking
+    return waiting
 
 
 def _owners(requests: list[Request]) -> tuple[int, ...]:

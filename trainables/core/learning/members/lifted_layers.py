@@ -1,6 +1,6 @@
 """Layers of K members at once: parameters `[K, …]`, rows `[K, …, F]`.
 
-Their parameters are tensors that whoever computes with them has bound, see `LiftedModule`.
+Their parameters and buffers are tensors that `LiftedModule` has bound.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm
+
+from trainables.core.networks.q_network import NoisyLinear
 
 
 class LiftedLinear(nn.Module):
@@ -32,13 +34,48 @@ class LiftedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return outputs `[K, …, out]` of `[K, …, in]`."""
-        rows = x if x.dim() == 3 else x.reshape(len(x), -1, x.shape[-1])
-        weight = self.weight.mT
-        if self.bias is None:
-            out = torch.bmm(rows, weight)
-        else:
-            out = torch.baddbmm(self.bias.unsqueeze(1), rows, weight)
-        return out if x.dim() == 3 else out.view(*x.shape[:-1], -1)
+        return _linear(x, self.weight, self.bias)
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    rows = x if x.dim() == 3 else x.reshape(len(x), -1, x.shape[-1])
+    if bias is None:
+        out = torch.bmm(rows, weight.mT)
+    else:
+        out = torch.baddbmm(bias.unsqueeze(1), rows, weight.mT)
+    return out if x.dim() == 3 else out.view(*x.shape[:-1], -1)
+
+
+class LiftedNoisyLinear(nn.Module):
+    """K noisy layers as one batched product, each with the noise that it has drawn itself.
+
+    Args:
+        layer: One of them.
+
+    Attributes:
+        weight: `[K, out, in]`.
+        bias: `[K, out]`.
+        weight_sigma: `[K, out, in]`.
+        bias_sigma: `[K, out]`.
+        eps_in: `[K, in]`.
+        eps_out: `[K, out]`.
+    """
+
+    weight: Tensor
+    bias: Tensor
+    weight_sigma: Tensor
+    bias_sigma: Tensor
+    eps_in: Tensor
+    eps_out: Tensor
+
+    def __init__(self, layer: NoisyLinear):
+        super().__init__()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return outputs `[K, …, out]` of `[K, …, in]`."""
+        noise = self.eps_out.unsqueeze(2) * self.eps_in.unsqueeze(1)
+        weight = torch.addcmul(self.weight, self.weight_sigma, noise)
+        return _linear(x, weight, torch.addcmul(self.bias, self.bias_sigma, self.eps_out))
 
 
 class LiftedLayerNorm(nn.Module):
@@ -107,7 +144,13 @@ def _tanh(x: Tensor) -> Tensor:
 
 LIFTED: dict[type[nn.Module], Callable[..., nn.Module]] = {
     nn.Linear: LiftedLinear,
+    NoisyLinear: LiftedNoisyLinear,
     nn.LayerNorm: LiftedLayerNorm,
     nn.Tanh: LiftedTanh,
 }
-"""What stands for a layer, made of one of the K."""
+"""What stands for a layer, made of one of the K. Its parameters and buffers are each one's own."""
+
+SLOWER: dict[type[nn.Module], str] = {
+    nn.Conv2d: ", which takes up to twice as long for several members at once",
+}
+"""Layers that could be lifted, and why they are not."""

@@ -11,14 +11,22 @@ from torch import Tensor, nn
 
 from trainables.core.data.features import Features, map_tensors
 from trainables.core.learning.members.company import NotTogetherError
-from trainables.core.learning.members.lifted_layers import LIFTED
+from trainables.core.learning.members.lifted_layers import LIFTED, SLOWER
+from trainables.core.learning.members.stacked_rows import StackedBuffers
+from trainables.core.networks.mlp import BOUND
 
 
 def structure(module: nn.Module) -> tuple[Any, ...]:
-    """Return what two networks have in common if their weights alone may differ."""
+    """Return what networks have in common if weights alone, and the noise on them, may differ."""
     layers = tuple((name, type(one)) for name, one in module.named_modules())
     shapes = tuple((name, tuple(p.shape), p.dtype) for name, p in module.named_parameters())
-    return layers, shapes
+    alike = tuple(
+        (f"{path}.{name}", buffer.dtype, tuple(buffer.flatten().tolist()))
+        for path, layer in module.named_modules()
+        if type(layer) not in LIFTED
+        for name, buffer in layer.named_buffers(recurse=False)
+    )
+    return layers, shapes, alike
 
 
 def why_not_lifted(module: nn.Module) -> str | None:
@@ -29,7 +37,8 @@ def why_not_lifted(module: nn.Module) -> str | None:
         own = dict(layer.named_parameters(recurse=False))
         if type(layer) in LIFTED or all(p.dim() == 1 for p in own.values()):
             continue
-        return f"its layer {name or 'itself'} is a {type(layer).__name__}"
+        why = SLOWER.get(type(layer), "")
+        return f"its layer {name or 'itself'} is a {type(layer).__name__}{why}"
     return None
 
 
@@ -42,10 +51,11 @@ class LiftedModule:
     Args:
         module: One of the K networks.
         groups: Its parameters, in the order that they have in the vectors.
-        vectors: Those of all members, `[K, P]` by group.
+        vectors: Those of all members, `[K, W]` by group; W may be more than they are.
+        modules: All K, where layers have noise that each draws itself.
 
     Raises:
-        NotTogetherError: if a layer has no lifted form.
+        NotTogetherError: if a layer has no lifted form, or noise and not all of them are given.
     """
 
     def __init__(
@@ -53,11 +63,19 @@ class LiftedModule:
         module: nn.Module,
         groups: Mapping[str, Sequence[nn.Parameter]],
         vectors: Mapping[str, Tensor],
+        modules: Sequence[nn.Module] = (),
     ):
         if (reason := why_not_lifted(module)) is not None:
             raise NotTogetherError(reason)
         self._skeleton = copy.deepcopy(module)
         layers = {path: self._lifted(path) for path, _ in module.named_modules()}
+        own_buffers = _own_buffers(module)
+        if own_buffers and not modules:
+            raise NotTogetherError("its network has noise on its weights")
+        self._buffers = [
+            self._bound_buffer(layers[path], name, [m.get_buffer(whole) for m in modules])
+            for whole, (path, name) in own_buffers.items()
+        ]
         names = {parameter: name for name, parameter in module.named_parameters()}
         self._vectors = dict(vectors)
         self._places: dict[str, list[_Place]] = {}
@@ -70,6 +88,24 @@ class LiftedModule:
                 shape = (1, *parameter.shape) if is_bare else tuple(parameter.shape)
                 places.append(_Place(layers[path], name, shape, parameter.numel()))
             self._places[group] = places
+        bound: dict[nn.Module, list[str]] = {layer: [] for layer in self._skeleton.modules()}
+        for places in self._places.values():
+            for place in places:
+                bound[place.layer].append(place.name)
+        for layer, own in bound.items():
+            layer.__dict__[BOUND] = tuple(own)
+
+    def take_in(self) -> None:
+        """Bring in what the members have of their own beside parameters."""
+        for buffer in self._buffers:
+            buffer.take_in()
+
+    def _bound_buffer(
+        self, layer: nn.Module, name: str, buffers: Sequence[Tensor]
+    ) -> StackedBuffers:
+        stacked = StackedBuffers(buffers)
+        layer.__dict__[name] = stacked.memory
+        return stacked
 
     def _lifted(self, path: str) -> nn.Module:
         """Return what a layer of the copy has become."""
@@ -89,11 +125,22 @@ class LiftedModule:
         one tensor, not one for each layer.
         """
         for group, places in self._places.items():
-            parts = self._vectors[group].split([place.size for place in places], 1)
-            for place, part in zip(places, parts, strict=True):
+            sizes, vector = [place.size for place in places], self._vectors[group]
+            parts = vector.split([*sizes, vector.shape[1] - sum(sizes)], 1)
+            for place, part in zip(places, parts[:-1], strict=True):
                 # No parameter any more, so that no `__setattr__` of a module has to look at it.
                 place.layer.__dict__[place.name] = part.view(len(part), *place.shape)
         return self._skeleton
+
+
+def _own_buffers(module: nn.Module) -> dict[str, tuple[str, str]]:
+    """Return layer and name of the buffers that each member has its own of, by their path."""
+    return {
+        f"{path}.{name}" if path else name: (path, name)
+        for path, layer in module.named_modules()
+        if type(layer) in LIFTED
+        for name, _ in layer.named_buffers(recurse=False)
+    }
 
 
 class _Place(NamedTuple):

@@ -11,11 +11,15 @@ ROW_SHARES = "row_shares"
 
 
 def row_mean(rows: Tensor, batch: Mapping[str, Tensor]) -> Tensor:
-    """Return the mean over rows: `[]` of `[B]`, and each member's own, `[K]`, of `[K, B]`.
+    """Return the mean over rows, the last axis: `[…]` of `[…, B]`, and of members `[K, …]`.
 
     Args:
         rows: What is averaged.
         batch: The minibatch that it is of.
     """
     shares = batch.get(ROW_SHARES)
-    return rows.mean(-1) if shares is None else (rows * shares).sum(-1)
+    if shares is None:
+        return rows.mean(-1)
+    while shares.dim() < rows.dim():
+        shares = shares.unsqueeze(1)
+    return (rows * shares).sum(-1)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
+from torch.optim.adamw import adamw
 
 from trainables.core.learning.denormals import FlushedDenormals
+from trainables.core.learning.members.stacked_rows import stacked_rows
 from trainables.core.learning.stepping import Stepping
 
 _ADAMS: tuple[type[torch.optim.Optimizer], ...] = (torch.optim.Adam, torch.optim.AdamW)
@@ -27,53 +30,86 @@ def why_not_stacked(stepping: Stepping) -> str | None:
 
 
 class StackedStepping:
-    """The optimisers of K members as one; what they learn is theirs again after `store`.
+    """The optimisers of K members as one, whose moments are rows of one memory.
 
     Args:
         steppings: The optimiser of each, with the same groups.
-        vectors: Parameters of all members, `[K, P]` by group, with their gradients.
+        vectors: Parameters of all members, `[K, W]` by group, with their gradients.
     """
 
     def __init__(self, steppings: Sequence[Stepping], vectors: Mapping[str, Tensor]):
         self._steppings = list(steppings)
-        self._is_decoupled = isinstance(steppings[0].optimizer, torch.optim.AdamW)
+        is_decoupled = isinstance(steppings[0].optimizer, torch.optim.AdamW)
+        self._function: Callable[..., None] = adamw if is_decoupled else adam
         self._groups = {
             name: _Group(vectors[name], steppings, number)
             for number, name in enumerate(steppings[0].groups)
         }
         self._clip_by = steppings[0].grad_clip_by
+        self._settings: list[_Settings] = []
 
-    def load(self) -> None:
-        """Take over the members' moments and settings."""
+    def take_in(self) -> None:
+        """Take in the members' moments where they are elsewhere, and their present settings."""
+        for group in self._groups.values():
+            group.take_in()
+        settings = [one for group in self._groups.values() for one in group.settings()]
+        if settings != self._settings:
+            self._settings = settings
+            self._same = [
+                (one, [place for place, other in enumerate(settings) if other == one])
+                for one in dict.fromkeys(settings)
+            ]
         bounds = [math.inf if s.grad_clip is None else s.grad_clip for s in self._steppings]
         self._is_clipped = any(math.isfinite(bound) for bound in bounds)
-        for group in self._groups.values():
-            group.load()
         first = next(iter(self._groups.values())).vector
-        self._bounds = first.new_tensor(bounds).unsqueeze(1)
-
-    def store(self) -> None:
-        """Give the members their moments."""
-        for group in self._groups.values():
-            group.store()
+        self._bounds = first.new_tensor(bounds, requires_grad=False).unsqueeze(1)
 
     @torch.no_grad()
     def step(self) -> dict[str, Tensor]:
-        """Clip and step; returns each group's norms before clipping, `[K]`."""
-        norms = {}
-        for name, group in self._groups.items():
-            gradient = group.vector.grad
-            assert gradient is not None
-            norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
-            if self._is_clipped and self._clip_by == "value":
-                gradient.clamp_(-self._bounds, self._bounds)
-            elif self._is_clipped:
-                gradient.mul_((self._bounds / (norm + 1e-6)).clamp_max(1.0))
-            norms[name] = norm.squeeze(1)
+        """Clip and step; returns each group's norms before clipping, `[K]`.
+
+        Rows with equal settings are one call of the kernel that an optimiser alone calls, too. Of
+        many parameters it goes through memory once, where a chain of operations does so for each.
+        """
+        norms = {name: self._clipped(group.gradient) for name, group in self._groups.items()}
+        rows = [row for group in self._groups.values() for row in group.rows()]
         with FlushedDenormals():
-            for group in self._groups.values():
-                group.step(self._is_decoupled)
+            for settings, places in self._same:
+                columns = zip(*(rows[place] for place in places), strict=True)
+                parameters, gradients, first, second, steps = map(list, columns)
+                self._function(
+                    parameters,
+                    gradients,
+                    first,
+                    second,
+                    [],
+                    steps,
+                    foreach=False,
+                    fused=True,
+                    amsgrad=False,
+                    maximize=False,
+                    **settings._asdict(),
+                )
         return norms
+
+    def _clipped(self, gradient: Tensor) -> Tensor:
+        """Clip each member's gradient in place; returns the norms before, `[K]`."""
+        norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+        if self._is_clipped and self._clip_by == "value":
+            gradient.clamp_(-self._bounds, self._bounds)
+        elif self._is_clipped:
+            gradient.mul_((self._bounds / (norm + 1e-6)).clamp_max(1.0))
+        return norm.squeeze(1)
+
+
+class _Settings(NamedTuple):
+    """What a group of one member is stepped by."""
+
+    lr: float
+    beta1: float
+    beta2: float
+    eps: float
+    weight_decay: float
 
 
 class _Group:
@@ -83,70 +119,47 @@ class _Group:
         self.vector = vector
         self._optimizers = [stepping.optimizer for stepping in steppings]
         self._number = number
-        self._first, self._second, self._denominator = (
-            torch.zeros_like(vector, requires_grad=False) for _ in range(3)
-        )
+        own = [self._parameter(optimizer).detach() for optimizer in self._optimizers]
+        first, own_first = stacked_rows(own)
+        second, own_second = stacked_rows(own)
+        steps = list(torch.zeros(len(own), dtype=torch.float32, device=vector.device))
+        self._states = [
+            dict(zip(("step", "exp_avg", "exp_avg_sq"), rows, strict=True))
+            for rows in zip(steps, own_first, own_second, strict=True)
+        ]
+        self._parameters = vector.detach().unbind()
+        self._moments = (first.unbind(), second.unbind(), steps)
 
-    def load(self) -> None:
-        options = [optimizer.param_groups[self._number] for optimizer in self._optimizers]
-        self._lr = self._column([float(o["lr"]) for o in options])
-        self._eps = self._column([o["eps"] for o in options])
-        self._decay = self._column([o["weight_decay"] for o in options])
-        self._decays = any(o["weight_decay"] for o in options)
-        self._betas = [self._column([o["betas"][i] for o in options]) for i in (0, 1)]
-        steps = []
-        for row, state in enumerate(self._states()):
-            self._first[row] = state["exp_avg"]
-            self._second[row] = state["exp_avg_sq"]
-            steps.append(float(state["step"]))
-        # In float64, as a power of many steps needs.
-        self._steps = torch.tensor(steps, dtype=torch.float64).unsqueeze(1)
+    @property
+    def gradient(self) -> Tensor:
+        """Of all members, `[K, W]`."""
+        assert self.vector.grad is not None
+        return self.vector.grad
 
-    def store(self) -> None:
-        for row, state in enumerate(self._states()):
-            state["exp_avg"].copy_(self._first[row])
-            state["exp_avg_sq"].copy_(self._second[row])
-            state["step"].fill_(self._steps[row, 0])
+    def rows(self) -> Iterator[tuple[Tensor, ...]]:
+        """Yield parameters, gradient, moments `[W]` and steps `[]` of each member."""
+        return zip(self._parameters, self.gradient.unbind(), *self._moments, strict=True)
 
-    def _states(self) -> list[dict[str, Any]]:
-        states = []
+    def settings(self) -> Iterator[_Settings]:
+        """Yield those of each member."""
         for optimizer in self._optimizers:
-            [parameter] = optimizer.param_groups[self._number]["params"]
-            state = optimizer.state[parameter]
-            if not state:  # as torch begins it
-                state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
-                state["exp_avg"] = torch.zeros_like(parameter.detach())
-                state["exp_avg_sq"] = torch.zeros_like(parameter.detach())
-            states.append(state)
-        return states
+            of = optimizer.param_groups[self._number]
+            beta1, beta2 = of["betas"]
+            yield _Settings(float(of["lr"]), beta1, beta2, of["eps"], of["weight_decay"])
 
-    def _column(self, values: list[float]) -> Any:
-        """Return one number where members agree, else `[K, 1]`."""
-        if all(value == values[0] for value in values):
-            return values[0]
-        return self.vector.new_tensor(values).unsqueeze(1)
+    @torch.no_grad()
+    def take_in(self) -> None:
+        """Bring in the members' moments, as `StackedVectors` does their parameters."""
+        for optimizer, rows in zip(self._optimizers, self._states, strict=True):
+            state = optimizer.state[self._parameter(optimizer)]
+            for name, row in rows.items():
+                if (before := state.get(name)) is row:
+                    continue
+                row.zero_()  # as torch begins it
+                if before is not None:
+                    row.copy_(before)
+                state[name] = row
 
-    def step(self, is_decoupled: bool) -> None:
-        """Kingma and Ba (2015), algorithm 1; AdamW's decay as in Loshchilov and Hutter (2019)."""
-        self._steps += 1
-        beta1, beta2 = self._betas
-        device, dtype = self.vector.device, self.vector.dtype
-        corrections = [1 - b**self._steps for b in map(_double, (beta1, beta2))]
-        size = (_double(self._lr) / corrections[0]).to(device, dtype)
-        root = corrections[1].sqrt().to(device, dtype)
-        gradient = self.vector.grad
-        assert gradient is not None
-        if self._decays and is_decoupled:
-            self.vector.mul_(1 - self._lr * self._decay)
-        elif self._decays:
-            gradient = gradient + self._decay * self.vector
-        self._first.lerp_(gradient, 1 - beta1)
-        squares = gradient.square().mul_(1 - beta2)
-        self._second.mul_(beta2).add_(squares)
-        torch.sqrt(self._second, out=self._denominator)
-        self._denominator.div_(root).add_(self._eps)
-        self.vector.addcmul_(self._first / self._denominator, -size)
-
-
-def _double(value: Any) -> Any:
-    return value.double().cpu() if isinstance(value, Tensor) else value
+    def _parameter(self, optimizer: torch.optim.Optimizer) -> Tensor:
+        [parameter] = optimizer.param_groups[self._number]["params"]
+        return parameter

@@ -18,7 +18,8 @@ from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.gaussian import DiagGaussian
 from trainables.core.learning.learner import Learner
 from trainables.core.learning.members.company import NotTogetherError, company, in_company
-from trainables.core.learning.members.request import UpdateRequest, lifts
+from trainables.core.learning.members.lifted_loss import lifts
+from trainables.core.learning.members.request import UpdateRequest
 from trainables.core.learning.members.together import Members
 from trainables.core.networks.modules import ActorCritic
 
@@ -232,7 +233,9 @@ def test_reasons_for_learning_alone() -> None:
     assert reason(learner(0, distribution, {"use_lstm": True})) == "its network has a memory"
     assert reason(learner(0, distribution, microbatch_size=2)) == "it has a microbatch_size"
     assert reason(Own(nn.Linear(2, 2), {})) == "its learner_class is Own"
-    assert reason(Learner(nn.Conv2d(1, 1, 2), {})) == "its layer itself is a Conv2d"
+    slower = ", which takes up to twice as long for several members at once"
+    assert reason(Learner(nn.Conv2d(1, 1, 2), {})) == f"its layer itself is a Conv2d{slower}"
+    assert reason(Learner(nn.GRU(1, 1), {})) == "its layer itself is a GRU"
     unknown = reason(learner(0, distribution), lambda module, batch: None)
     assert unknown == "its loss is not written for several members"
 
