@@ -339,7 +339,8 @@ class BuiltTrainable(FolderTrainable):
         """
         if not self.config.learns_together:
             return f"updates of {type(self).__name__} are not written for several trials"
-        return self.learners.why_alone()
+        rows = getattr(self.config, "minibatch_size", None)
+        return self.learners.why_alone(rows or self.config.train_batch_size_per_learner)
 
     @classmethod
     def make_learner(cls, config: Any, module: PolicyModule) -> Learner:

@@ -220,7 +220,7 @@ class RemoteLearnerGroup:
         self._published = self._pulled = None
         self._state["policies"] = self._policy_states()
 
-    def why_alone(self) -> str | None:
+    def why_alone(self, num_rows: int) -> str | None:
         return f"its learners are actors, num_learners = {self._recipe.config.num_learners}"
 
     def remember(self) -> None:

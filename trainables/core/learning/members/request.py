@@ -39,13 +39,22 @@ class LearnerRequest:
         """Rows of the batch, B."""
         return len(next(iter(self.batch.values())))
 
+    @property
+    def rows_at_once(self) -> int:
+        """Rows of a gradient step."""
+        return self.num_rows
+
     def alone(self) -> dict[str, Any]:
         """Do it by itself."""
         raise NotImplementedError
 
     def why_alone(self) -> str | None:
-        """Return why it cannot be done with others; None if it can, with those of its `key`."""
-        return self.learner.why_alone() or why_loss_not_lifted(self.loss_fn, self.learner)
+        """Return why it is not done with others; None if it is, with those of its `key`."""
+        return (
+            self.learner.why_alone()
+            or why_loss_not_lifted(self.loss_fn, self.learner)
+            or self.learner.why_not_faster(self.rows_at_once)
+        )
 
     def key(self) -> tuple[Any, ...]:
         """Return what is equal for requests that can be met together."""
@@ -73,6 +82,11 @@ class UpdateRequest(LearnerRequest):
     minibatch_size: int | None
     generator: torch.Generator | None
     normalize: Mapping[str, float]
+
+    @property
+    def rows_at_once(self) -> int:
+        rows = self.num_rows
+        return rows if self.minibatch_size is None else min(rows, self.minibatch_size)
 
     @property
     def num_minibatches(self) -> int:

@@ -236,6 +236,10 @@ def test_reasons_for_learning_alone() -> None:
     slower = ", which takes up to twice as long for several members at once"
     assert reason(Learner(nn.Conv2d(1, 1, 2), {})) == f"its layer itself is a Conv2d{slower}"
     assert reason(Learner(nn.GRU(1, 1), {})) == "its layer itself is a GRU"
+    wide = learner(0, distribution, {"fcnet_hiddens": [1100, 1100]})  # 2.4 million parameters
+    assert "its products, 1 rows by" not in str(reason(wide))
+    batch = {"features": torch.zeros(MINIBATCH, WIDTH)}
+    assert "its products, 16 rows by 2," in str(request_of(wide, batch, loss, 0, 0).why_alone())
     unknown = reason(learner(0, distribution), lambda module, batch: None)
     assert unknown == "its loss is not written for several members"
 
