@@ -53,6 +53,7 @@ class PPOConfig(AdvantageConfig):
     """Settings of PPO. The defaults are the paper's style, not those of any other library."""
 
     several_agents: ClassVar[str | None] = None
+    shares_encoders: ClassVar[bool] = True
     without: ClassVar[dict[str, str]] = {
         "max_requests_in_flight_per_env_runner": "it waits for one sample of every env runner",
     }
@@ -273,6 +274,7 @@ def ppo_update(
         results[module_id]["advantage_std"] = scale.std
         results[module_id] |= worker.part_metrics(module_id)
         results[module_id] |= diagnostics(batch, policy, config, items_at_once, worker.ranks)
+        worker.share_encoder(module_id)
     return results
 
 
