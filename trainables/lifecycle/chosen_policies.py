@@ -84,12 +84,9 @@ class Chosen:
     def _leave_groups(self, config: dict[str, Any], state: Mapping[str, Any]) -> None:
         """Let policies that are left out, or no longer trained, share no encoder any more."""
         chosen = self.settings.get("policies_to_train", config.get("policies_to_train"))
-        is_list = isinstance(chosen, (list, tuple, set, frozenset))
-        learners = [
-            m
-            for m in state["policies"]
-            if (self._ids is None or m in self._ids) and (not is_list or m in chosen)
-        ]
+        learners = [m for m in state["policies"] if self._ids is None or m in self._ids]
+        if isinstance(chosen, (list, tuple, set, frozenset)):
+            learners = [m for m in learners if m in chosen]
         if NAME in config:
             config[NAME] = without_others(config[NAME], learners)
 

@@ -240,7 +240,7 @@ class PolicyChanges(PolicyAccess):
         if to_train is not None:
             given["policies_to_train"] = to_train
         changed.update_from_dict(given)
-        learners = learning_policies(changed.policies, changed.policies_to_train)
+        learners = learning_policies(all_policies(changed), changed.policies_to_train)
         kept = without_others(self.config.shared_encoders, learners)
         changed.shared_encoders = kept if shared_encoders is None else shared_encoders
         changed.validate()

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trainables.core.config.policy_specs import PolicySpec, check_policy_id
 from trainables.core.config.reference.who_has import algorithms_where
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
-
-if TYPE_CHECKING:
-    from trainables.core.config.config import AlgorithmConfig
 
 NAME = "shared_encoders"
 _ALLOWED = "True: all policies that learn; [['a', 'b'], ['c', 'd']]: groups of them; False: none"
@@ -85,7 +82,7 @@ def without_others(given: Given, learners: Collection[str]) -> Given:
     return [group for group in groups if len(group) > 1] or False
 
 
-def check_encoder_groups(config: AlgorithmConfig, policies: Mapping[str, PolicySpec]) -> None:
+def check_encoder_groups(config: Any, policies: Mapping[str, PolicySpec]) -> None:
     """Check that the policies of a group can have one encoder.
 
     Args:
@@ -149,7 +146,7 @@ def _refuse_what_does_not_learn(
         )
 
 
-def _check_kinds(config: AlgorithmConfig, group: list[str]) -> None:
+def _check_kinds(config: Any, group: list[str]) -> None:
     """Refuse what its members' own settings make different, or what each has of its own."""
     first, *others = group
     models = {m: config.module_config(m).resolve().model for m in group}
