@@ -53,6 +53,7 @@ class A2CConfig(AdvantageConfig):
     """
 
     several_agents: ClassVar[str | None] = None
+    shares_encoders: ClassVar[bool] = True
     without: ClassVar[dict[str, str]] = {
         "num_epochs": _ONE_STEP,
         "minibatch_size": _ONE_STEP,
@@ -207,6 +208,7 @@ def a2c_update(
         results[module_id] |= worker.part_metrics(module_id)
         if config.use_critic:
             results[module_id]["vf_explained_var"] = explained_by_values(batch, worker.ranks)
+        worker.share_encoder(module_id)
     return results
 
 

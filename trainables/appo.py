@@ -377,6 +377,7 @@ def appo_update(
         }
         if plan.tau is not None:
             learner.update_target(group, plan.tau)
+        worker.share_encoder(module_id)
     return results
 
 

@@ -68,6 +68,7 @@ class IMPALAConfig(AlgorithmConfig):
     }
 
     several_agents: ClassVar[str | None] = None
+    shares_encoders: ClassVar[bool] = True
     compiles_fragments: ClassVar[bool] = True
     why_no_intrinsic: ClassVar[str | None] = None
     intrinsic_without: ClassVar[dict[str, str]] = {
@@ -493,6 +494,7 @@ def impala_update(
         metrics["vf_explained_var"] = explained_by_moments(*(metrics.pop(name) for name in MOMENTS))
         results[module_id] = {**metrics, "num_env_steps_trained": num_steps}
         results[module_id] |= worker.part_metrics(module_id)
+        worker.share_encoder(module_id)
     return results
 
 

@@ -54,6 +54,7 @@ class PPOConfig(AdvantageConfig):
 
     several_agents: ClassVar[str | None] = None
     learns_together: ClassVar[bool] = True
+    shares_encoders: ClassVar[bool] = True
     without: ClassVar[dict[str, str]] = {
         "max_requests_in_flight_per_env_runner": "it waits for one sample of every env runner",
     }
@@ -274,6 +275,7 @@ def ppo_update(
         results[module_id]["advantage_std"] = scale.std
         results[module_id] |= worker.part_metrics(module_id)
         results[module_id] |= diagnostics(batch, policy, config, items_at_once, worker.ranks)
+        worker.share_encoder(module_id)
     return results
 
 

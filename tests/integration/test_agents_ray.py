@@ -218,3 +218,66 @@ def test_the_death_of_an_env_runner_amid_a_sample_costs_that_sample_alone(kind: 
         for policy_id in algo.policies:
             one, other = (found[policy_id] for found in seen)
             assert_equal([*one.values()], [*other.values()])
+
+
+def encoders(weights: dict[str, np.ndarray]) -> list[np.ndarray]:
+    return [value for name, value in weights.items() if "encoder" in name]
+
+
+@pytest.mark.parametrize("kind", ["PPO", "IMPALA"])
+def test_policies_with_one_encoder_on_two_learners(kind: str, tmp_path: Path) -> None:
+    rows = {"num_learners": 2, "train_batch_size_per_learner": 64}
+    with build(kind, shared_encoders=True, **rows) as algo:
+        first = algo.get_weights()
+        for _ in range(3):
+            algo.train()
+        algo.add_policy("c", policy_mapping_fn={"agent_0": "c", "*": "b"})
+        added = algo.get_weights()
+        assert_equal(encoders(added["b"]), encoders(added["c"]))
+        for _ in range(3):
+            algo.train()
+        algo.set_weights({"a": first["a"]})
+        assert_equal(encoders(algo.get_weights()["c"]), encoders(first["a"]))
+        for _ in range(2):
+            algo.train()
+        algo.save(str(tmp_path))  # what was submitted is done
+        algo.sync_weights()
+        weights = algo.get_weights()
+        acting = algo.env_runners.foreach_env_runner(
+            lambda runner: {m: policy.get_weights() for m, policy in runner.policies.items()}
+        )
+    for learned in (weights, *acting):
+        assert_equal(encoders(learned["a"]), encoders(learned["b"]))
+        assert_equal(encoders(learned["a"]), encoders(learned["c"]))
+        assert (learned["b"]["policy_head.0.bias"] != learned["c"]["policy_head.0.bias"]).any()
+    for one, other in zip(encoders(first["b"]), encoders(weights["b"]), strict=True):
+        assert (one != other).any()
+
+
+def test_learners_elsewhere_learn_one_encoder_as_those_in_process_do() -> None:
+    found = []
+    for num_learners in (0, 1):
+        with build("PPO", num_learners=num_learners, shared_encoders=True) as algo:
+            for _ in range(2):
+                algo.train()
+            found.append(weights_of(algo))
+    assert_equal(*found)
+
+
+def test_encoders_that_become_one_do_so_on_learners(tmp_path: Path) -> None:
+    with build("APPO", num_learners=1) as algo:
+        for _ in range(3):
+            algo.train()
+        before = algo.get_weights()
+        assert (before["a"]["encoder.0.bias"] != before["b"]["encoder.0.bias"]).any()
+        algo.save(str(tmp_path))  # what was submitted is done
+        learned = algo.get_weights()["b"]
+        algo.add_policy("c", shared_encoders=[["b", "a"]])
+        for m in "ab":
+            assert_equal(encoders(algo.get_weights()[m]), encoders(learned))
+        for _ in range(3):
+            algo.train()
+        algo.save(str(tmp_path))
+        weights = algo.get_weights()
+        assert_equal(encoders(weights["a"]), encoders(weights["b"]))
+        assert (weights["a"]["encoder.0.bias"] != learned["encoder.0.bias"]).any()

@@ -49,6 +49,10 @@ def test_both_policies_balance() -> None:
     assert min(ppo(150_000)) >= 400
 
 
+def test_both_policies_balance_with_one_encoder() -> None:
+    assert min(ppo(100_000, shared_encoders=True)) >= 400
+
+
 def test_a_policy_that_is_not_trained_stays_where_it_is() -> None:
     left, right = ppo(60_000, policies_to_train=["right"])
     assert left < 250 and right >= 400

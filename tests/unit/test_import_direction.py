@@ -25,6 +25,7 @@ PARTS_OF_ALGORITHM = (
     "trainables.lifecycle.built_trainable",
     "trainables.lifecycle.checkpointing",
     "trainables.lifecycle.configuring",
+    "trainables.lifecycle.encoder_sharing",
     "trainables.lifecycle.evaluating",
     "trainables.lifecycle.exporting",
     "trainables.lifecycle.folder_trainable",

@@ -29,7 +29,7 @@ from trainables.core.logs import logger, set_log_level
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.core.policy.policy_shelf import shelf_for
-from trainables.lifecycle import building
+from trainables.lifecycle import building, encoder_sharing
 from trainables.lifecycle.configuring import Configures, merged, with_one_name_each
 from trainables.lifecycle.evaluating import Evaluation
 from trainables.lifecycle.folder_trainable import FolderTrainable, running
@@ -134,6 +134,9 @@ class BuiltTrainable(FolderTrainable):
                 m: self.make_learner_connectors(self.policies[m])
                 for m in building.trained_ids(self.trained_modules(self.config), self.policies)
             }
+            encoder_sharing.begin_with_loaded(
+                self.config, self.trained_policies, restored=self._stored_weights
+            )
             self._set_up_learners(draw_seed(seeds.learner))
             self.set_up_learning(seeds.storage)
             self._set_up_env_runners(env, seeds.env_runners)
@@ -409,7 +412,18 @@ class BuiltTrainable(FolderTrainable):
             building.output_plan(self.config, self._own_trial_id, self._storage, self.logdir),
         )
         self.env_runners.on_recreated = self._env_runners_recreated
-        self.env_runners.push_policies = self.learners.push_policies
+        self.env_runners.push_policies = self._weights_were_set
+        if self.env_runners.local_env_runner is not None:  # a callback may set weights there
+            self.env_runners.local_env_runner.push_policies = self._weights_were_set
+
+    def _weights_were_set(self, policy_ids: Collection[str]) -> None:
+        """Let all that learn go on with weights that somebody has set here.
+
+        Args:
+            policy_ids: Whose they are; others may have the encoder of one of them.
+        """
+        encoder_sharing.go_on_with(self.config, self.trained_policies, policy_ids)
+        self.learners.push_policies()
 
     def _set_up_evaluation(self, seed: np.random.SeedSequence) -> None:
         existing: EvaluationGroup | None = getattr(self, "eval_env_runner_group", None)

@@ -26,6 +26,7 @@ from trainables.core.data.lazy_mapping import LazyMapping
 from trainables.core.errors import ConfigError
 from trainables.core.logs import logger
 from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names
+from trainables.lifecycle import encoder_sharing
 from trainables.lifecycle.chosen_policies import Chosen
 from trainables.lifecycle.folder_trainable import running
 from trainables.lifecycle.other_modules import fitted_state
@@ -96,6 +97,9 @@ class Checkpointing(PolicyChanges):
         for module_id, policy in self.policies.items():
             if module_id in state["policies"]:
                 policy.set_state(state["policies"][module_id])
+        encoder_sharing.go_on_with(
+            self.config, self.trained_policies, state["policies"], what="what is taken over"
+        )
         self.set_learned_state(state["learned"])
         for module_id, connectors in self.learner_connectors.items():
             connectors.set_state(state["learner_connectors"][module_id])

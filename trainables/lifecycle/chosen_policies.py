@@ -9,6 +9,7 @@ from trainables.core.callables import UntrustedName, is_findable
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.config.line_ups import named_policies
+from trainables.core.config.shared_encoders import NAME, without_others
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
 from trainables.lifecycle.other_modules import without_episodes
@@ -53,8 +54,10 @@ class Chosen:
         _refuse_lost(config)
         if self._ids is None:
             self._refuse_given(state)
-            is_same = not self.settings
-            return {**state, "config": config} if is_same else without_episodes(state, config)
+            if not self.settings:
+                return {**state, "config": config}
+            self._leave_groups(config, state)
+            return without_episodes(state, config)
         self._refuse_unknown(state)
         self._refuse_given(state)
         stored = config.get("policies")
@@ -72,10 +75,20 @@ class Chosen:
                     f"{trained}); give policies_to_train=…, too"
                 )
         self._refuse_mapping(config)
+        self._leave_groups(config, state)
         state = without_episodes(state, config)
         weights = state["policies"]
         state["policies"] = {m: part for m, part in weights.items() if m in self._ids}
         return state
+
+    def _leave_groups(self, config: dict[str, Any], state: Mapping[str, Any]) -> None:
+        """Let policies that are left out, or no longer trained, share no encoder any more."""
+        chosen = self.settings.get("policies_to_train", config.get("policies_to_train"))
+        learners = [m for m in state["policies"] if self._ids is None or m in self._ids]
+        if isinstance(chosen, (list, tuple, set, frozenset)):
+            learners = [m for m in learners if m in chosen]
+        if NAME in config:
+            config[NAME] = without_others(config[NAME], learners)
 
     def _refuse_unknown(self, state: Mapping[str, Any]) -> None:
         """Refuse ids of policies that a checkpoint does not have."""

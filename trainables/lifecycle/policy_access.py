@@ -21,6 +21,7 @@ from trainables.core.export.torch_program import export_torch_program
 from trainables.core.policy.action_arguments import AnyState
 from trainables.core.policy.compute_actions import keyed_actions
 from trainables.core.policy.policy import Policy
+from trainables.lifecycle import encoder_sharing
 from trainables.lifecycle.agents_actions import dealt_agents, joined_actions, only
 from trainables.lifecycle.built_trainable import BuiltTrainable
 from trainables.lifecycle.exporting import recorded
@@ -144,10 +145,18 @@ class PolicyAccess(BuiltTrainable):
 
     @running
     def set_weights(self, weights: dict[str, dict[str, np.ndarray]]) -> None:
-        """Set weights by policy id, here, on learners and on all env runners."""
+        """Set weights by policy id, here, on learners and on all env runners.
+
+        Policies with the encoder of one of them (`shared_encoders`) take that over.
+
+        Raises:
+            ConfigError: if names or shapes are others, or two that have one encoder are given
+                different ones.
+        """
+        encoder_sharing.encoders_of(self.config, self.trained_policies).check_given(weights)
         for policy_id, policy_weights in weights.items():
             self.get_policy(policy_id).set_weights(policy_weights)
-        self.learners.push_policies()
+        self._weights_were_set(weights)
         self.env_runners.sync_weights()
 
     def export_policy_checkpoint(self, export_dir: str, policy_id: str = DEFAULT_MODULE_ID) -> Path:

@@ -14,13 +14,18 @@ from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.config.policy_specs import PolicySpec, check_policy_id
 from trainables.core.config.settings import CODE
 from trainables.core.config.several_agents import all_policies
+from trainables.core.config.shared_encoders import (
+    encoder_groups,
+    learning_policies,
+    without_others,
+)
 from trainables.core.errors import ConfigError
 from trainables.core.logs import logger
 from trainables.core.policy.fixed_policy import make_fixed_policy
 from trainables.core.policy.policy import Policy
 from trainables.core.policy.policy_shelf import shelf_for
 from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names
-from trainables.lifecycle import building
+from trainables.lifecycle import building, encoder_sharing
 from trainables.lifecycle.folder_trainable import running
 from trainables.lifecycle.policy_access import PolicyAccess
 from trainables.lifecycle.spaces import Spaces
@@ -33,6 +38,7 @@ _SETTINGS = (
     "policy_mapping_fn",
     "policies_to_train",
     "algorithm_config_overrides_per_module",
+    "shared_encoders",
 )
 _ALL_WORKERS = (None, -1)  # what the reference has for "all"
 
@@ -56,6 +62,7 @@ class PolicyChanges(PolicyAccess):
         policy_state: Mapping[str, Any] | None = None,
         policy_mapping_fn: Any = None,
         policies_to_train: Any = None,
+        shared_encoders: Any = None,
         evaluation_workers: bool = True,
         workers: Any = None,
     ) -> Policy | None:
@@ -72,6 +79,9 @@ class PolicyChanges(PolicyAccess):
             policy_mapping_fn: The mapping from here on; None: as before.
             policies_to_train: Which policies are trained from here on; None: as before, so that the
                 new one is trained unless the setting names others.
+            shared_encoders: Which policies have one encoder from here on; None: as before, so that
+                the new one is among them if the setting is True. It takes over what they have
+                learned, also where `policy` or `policy_state` has other weights of it.
             evaluation_workers: Only True: evaluations play with the policies that act.
             workers: Only None: all env runners have it.
 
@@ -98,7 +108,9 @@ class PolicyChanges(PolicyAccess):
         own = config.to_dict() if isinstance(config, AlgorithmConfig) else dict(config or {})
         spec = PolicySpec(policy_cls, observation_space, action_space, own)
         policies = {**self._specs_with_spaces(), policy_id: spec}
-        changed = self._changed_config(policies, policy_mapping_fn, policies_to_train)
+        changed = self._changed_config(
+            policies, policy_mapping_fn, policies_to_train, shared_encoders
+        )
         self._become(changed, {policy_id: policy_state} if policy_state is not None else {})
         return self.policies.get(policy_id)
 
@@ -112,6 +124,8 @@ class PolicyChanges(PolicyAccess):
         evaluation_workers: bool = True,
     ) -> None:
         """Remove a policy. Where it still acts, it does so until these episodes end.
+
+        One that is left alone with an encoder (`shared_encoders`) goes on with it by itself.
 
         Args:
             policy_id: Its id.
@@ -208,7 +222,11 @@ class PolicyChanges(PolicyAccess):
         }
 
     def _changed_config(
-        self, policies: Mapping[str, PolicySpec], mapping: Any, to_train: Any
+        self,
+        policies: Mapping[str, PolicySpec],
+        mapping: Any,
+        to_train: Any,
+        shared_encoders: Any = None,
     ) -> AlgorithmConfig:
         """Return this config with other policies, checked and frozen."""
         changed = self.config.copy(copy_frozen=False)
@@ -222,6 +240,9 @@ class PolicyChanges(PolicyAccess):
         if to_train is not None:
             given["policies_to_train"] = to_train
         changed.update_from_dict(given)
+        learners = learning_policies(all_policies(changed), changed.policies_to_train)
+        kept = without_others(self.config.shared_encoders, learners)
+        changed.shared_encoders = kept if shared_encoders is None else shared_encoders
         changed.validate()
         changed.freeze()
         return changed
@@ -260,8 +281,10 @@ class PolicyChanges(PolicyAccess):
                 made[module_id].set_state(dict(states[module_id]))
             if shelf is not None:
                 shelf.add(made[module_id])
+        encoder_sharing.encoders_of(config, {**self.policies, **made})  # before anything changes
         self.learners.pull_weights()
-        self.config = config
+        sharing = [m for group in encoder_groups(self.config) for m in group]
+        there, self.config = [*self.policies], config
         for module_id in [m for m in self.policies if m not in wanted]:
             del self.policies[module_id]
         self.policies.update(made)
@@ -273,6 +296,9 @@ class PolicyChanges(PolicyAccess):
             if module_id not in self.learner_connectors:
                 connectors = self.make_learner_connectors(self.policies[module_id])
                 self.learner_connectors[module_id] = connectors
+        # Before and after: targets of new learners are made of it, and learners elsewhere may have
+        # other weights of policies that have just come to share theirs.
+        encoder_sharing.go_on_with(config, self.trained_policies, sharing, there)
         self.learners.change_modules(
             config,
             self.trained_policies,
@@ -281,6 +307,8 @@ class PolicyChanges(PolicyAccess):
             self.learner_connectors,
             draw_seed(self._change_streams(",".join(trained)).learner),
         )
+        if encoder_sharing.go_on_with(config, self.trained_policies, sharing, there):
+            self.learners.push_policies()
         self.modules_changed(self._change_streams(",".join(trained)).storage)
         for group in (self.env_runners, self.eval_env_runner_group):
             group.change_policies(config, self.module_slots)

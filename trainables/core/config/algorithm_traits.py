@@ -38,6 +38,8 @@ class AlgorithmTraits(TakesOlderNames):
     several_agents: ClassVar[str | None] = "it trains one agent so far"
     # Whether its loss is of whole fragments, `[T, N]`, whose shape is part of what is compiled.
     compiles_fragments: ClassVar[bool] = False
+    # Whether its updates hand on what policies of one encoder learn: `LearnerWorker.share_encoder`.
+    shares_encoders: ClassVar[bool] = False
     # Whether all agents of an environment are one agent to it, a team.
     plays_as_team: ClassVar[bool] = False
     # Types of exploration that it can have, the first by default, and why it has no others.

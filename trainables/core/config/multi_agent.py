@@ -27,6 +27,7 @@ from trainables.core.config.settings import (
     is_search_domain,
     setting,
 )
+from trainables.core.config.shared_encoders import check_shared_encoders
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
 
@@ -100,6 +101,14 @@ class MultiAgentSettings(CallbackSettings):
         fixed="it is what the networks are built of",
         harmless=True,
     )
+    shared_encoders: bool | list[list[str]] = setting(
+        False,
+        "multi_agent",
+        "policies whose actor-critics have one encoder, and heads of their own: True for all that "
+        "learn, or groups of ids, e.g. [['a', 'b'], ['c', 'd']]; each learns it in turn",
+        fixed="encoders that were learned apart are not one",
+        harmless=True,
+    )
     count_steps_by: str = setting(
         "env_steps",
         "multi_agent",
@@ -167,6 +176,7 @@ class MultiAgentSettings(CallbackSettings):
             ("algorithm_config_overrides_per_module", cls._check_modules),
             ("policy_mapping_fn", _check_mapping),
             ("league", check_league),
+            ("shared_encoders", check_shared_encoders),
             ("policies_to_train", _check_to_train),
             ("observation_fn", _check_observation_fn),
             ("replay_mode", _check_replay_mode),

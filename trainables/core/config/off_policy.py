@@ -62,6 +62,7 @@ class OffPolicyConfig(AlgorithmConfig):
             ("critic_obs_key", "centralized_critic"),
             "only PPO, A2C, IMPALA and APPO have a value function that may see more than acts",
         ),
+        "shared_encoders": "only the actor-critics of PPO, A2C, IMPALA and APPO have one in common",
     }
     model_defaults: ClassVar[dict[str, Any]] = {
         "fcnet_hiddens": [256, 256],

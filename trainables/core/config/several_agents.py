@@ -14,6 +14,7 @@ from trainables.core.config.line_ups import named_policies
 from trainables.core.config.module_overrides import merge_overrides
 from trainables.core.config.policy_specs import DEFAULT_POLICY, PolicySpec
 from trainables.core.config.reference.who_has import algorithms_where
+from trainables.core.config.shared_encoders import check_encoder_groups
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
@@ -23,7 +24,14 @@ if TYPE_CHECKING:
 
 Spaces = tuple[gym.Space, gym.Space]
 _OVERRIDES = "algorithm_config_overrides_per_module"
-_OF_SEVERAL = ("policies", "policy_mapping_fn", "policies_to_train", "league", _OVERRIDES)
+_OF_SEVERAL = (
+    "policies",
+    "policy_mapping_fn",
+    "policies_to_train",
+    "league",
+    "shared_encoders",
+    _OVERRIDES,
+)
 # What environments of several agents do not have yet, by the value that is had.
 _ONLY_ALONE: dict[str, tuple[Any, ...]] = {
     "batch_mode": ("truncate_episodes",),
@@ -198,6 +206,7 @@ def check_multi_agent(config: AlgorithmConfig) -> None:
     _check_fixed(config, policies)
     check_learners(config, policies)
     _check_policy_map(config, policies)
+    check_encoder_groups(config, policies)
     if config.is_multi_agent():
         refuse_for_several_agents(config)
         _check_data(config)

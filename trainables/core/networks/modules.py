@@ -98,6 +98,13 @@ class PolicyModule(nn.Module, ABC):
         """
         return self.dist_inputs(features), {}
 
+    def encoders(self) -> dict[str, nn.Module]:
+        """Return what heads stand on, by name: policies may have it in common (`shared_encoders`).
+
+        Empty where the network is not of encoders and heads.
+        """
+        return {}
+
     def set_noise(self, generator: torch.Generator | None) -> None:
         """Draw new noise for the parameters, or None: act without. For noisy modules only."""
 
@@ -203,6 +210,10 @@ class ActorCritic(PolicyValueModule):
         for name, parameter in self.named_parameters():
             if name.partition(".")[0] not in ("value_encoder", "value_head"):
                 yield parameter
+
+    def encoders(self) -> dict[str, nn.Module]:
+        apart = {} if self._shares_layers else {"value_encoder": self.value_encoder}
+        return {"encoder": self.encoder, **apart}
 
     def value(self, features: Features) -> Tensor:
         encoder = self.encoder if self._shares_layers else self.value_encoder

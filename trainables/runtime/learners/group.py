@@ -15,6 +15,7 @@ from torch import Tensor
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.several_agents import config_of_module
+from trainables.core.config.shared_encoders import encoder_groups
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.data.lazy_mapping import LazyMapping
 from trainables.core.errors import ConfigError
@@ -23,6 +24,7 @@ from trainables.core.learning.fragments import no_fragments
 from trainables.core.learning.learner import Learner, LossFn
 from trainables.core.learning.part import Parts
 from trainables.core.learning.ranks import ALONE, Ranks
+from trainables.core.learning.shared_encoders import SharedEncoders
 from trainables.core.learning.shelved import shelve_learner
 from trainables.core.policy.policy import Policy
 
@@ -76,6 +78,7 @@ class LearnerWorker:
         self.parts = {m: dict(of_module) for m, of_module in (parts or {}).items() if of_module}
         self._join_parts(self.parts, seed)
         self.losses: dict[str, LossFn] = {}
+        self._encoders = _shared_encoders(config, policies)
 
     def _join_parts(self, parts: Mapping[str, Parts], seed: int) -> None:
         for module_id, of_module in parts.items():
@@ -154,6 +157,17 @@ class LearnerWorker:
                 experience = part.on_batch(experience, share)
         return experience
 
+    def share_encoder(self, module_id: str) -> None:
+        """Let those that have a module's encoder, too, take over what it has just learned.
+
+        An update calls it after the steps of each module (the setting `shared_encoders`); the
+        config of the algorithm says so by `shares_encoders`.
+
+        Args:
+            module_id: Which module has learned.
+        """
+        self._encoders.hand_on(module_id)
+
     def part_metrics(self, module_id: str) -> dict[str, float]:
         """Return what a module's parts report of the latest `with_parts`, as `<part>/<name>`."""
         return {
@@ -183,6 +197,7 @@ class LearnerWorker:
         self.learners = {m: learners[m] for m in policies}
         self.parts = {m: parts[m] for m in policies if m in parts}
         self.losses = {m: loss for m, loss in self.losses.items() if m in policies}
+        self._encoders = _shared_encoders(config, policies)
         for module_id, learner in self.learners.items():  # the first shelf may just have been made
             shelve_learner(learner, policies[module_id].shelved)
 
@@ -228,6 +243,12 @@ class LearnerWorker:
                     part.generator.set_state(stream)
         if with_random:
             self.generator.set_state(state["generator"])
+
+
+def _shared_encoders(config: AlgorithmConfig, policies: Mapping[str, Policy]) -> SharedEncoders:
+    """Return the encoders that policies of a process have in common; others may not be there."""
+    groups = encoder_groups(config)
+    return SharedEncoders([[m for m in group if m in policies] for group in groups], policies)
 
 
 def _part_seed(seed: int, module_id: str, name: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Generic, TypeVar
 
 from trainables.core.config.config import AlgorithmConfig
@@ -32,8 +32,8 @@ class WorkerGroup(CallsWorkers, ABC, Generic[R]):
         local_env_runner: The worker in this process; None with actors.
         weights_version: The version of the weights that the workers have.
         on_recreated: Called with the indices of actors that were made again.
-        push_policies: Called when the weights of `local_worker()` are set: learners elsewhere
-            take them over.
+        push_policies: Called when the weights of `local_worker()` are set, with the ids of the
+            policies: what learns goes on with them.
     """
 
     local_env_runner: R | None = None
@@ -48,7 +48,7 @@ class WorkerGroup(CallsWorkers, ABC, Generic[R]):
         self._module_slots = module_slots or ModuleSlots([*policies])
         self.weights_version = 0
         self.on_recreated: Callable[[list[int]], None] | None = None
-        self.push_policies: Callable[[], None] | None = None
+        self.push_policies: Callable[[Collection[str]], None] | None = None
 
     def _publish(self) -> None:
         """Let each have the policies' present states when it begins with what it is asked next."""

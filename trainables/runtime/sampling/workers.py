@@ -38,8 +38,8 @@ class Worker:
         env: All slots; None while there are none.
         worker_index: 0 in process, 1, 2, … for actors.
         weights_version: The version of the weights that the policies have.
-        push_policies: Lets learners elsewhere take over weights that are set here; None where the
-            policies are no learner's.
+        push_policies: Lets whatever learns go on with weights that are set here, given the ids of
+            the policies; None where these are no learner's.
     """
 
     config: AlgorithmConfig
@@ -47,7 +47,7 @@ class Worker:
     env: Any
     worker_index: int
     weights_version: int
-    push_policies: Callable[[], None] | None = None
+    push_policies: Callable[[Collection[str]], None] | None = None
 
     @property
     def policy_map(self) -> dict[str, Policy]:
@@ -94,7 +94,7 @@ class Worker:
         for policy_id, policy_weights in weights.items():
             self.get_policy(policy_id).set_weights(policy_weights)
         if self.push_policies is not None:
-            self.push_policies()
+            self.push_policies([*weights])
 
     def set_policy_states(self, states: dict[str, dict[str, Any]], version: int) -> None:
         """Take over the learner's weights and filter statistics (for runners in actors).
@@ -177,7 +177,7 @@ class LocalWorker(Worker):
         config: AlgorithmConfig,
         policies: dict[str, Policy],
         weights_version: int,
-        push_policies: Callable[[], None] | None = None,
+        push_policies: Callable[[Collection[str]], None] | None = None,
     ):
         self.config, self.policies, self.weights_version = config, policies, weights_version
         self.push_policies = push_policies

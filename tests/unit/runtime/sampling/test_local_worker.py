@@ -33,14 +33,14 @@ def test_it_has_the_learners_policy() -> None:
 
 
 def test_weights_that_are_set_reach_learners() -> None:
-    pushed: list[bool] = []
-    local = worker(lambda: pushed.append(True))
+    pushed: list[list[str]] = []
+    local = worker(pushed.append)
     weights = {
         module_id: {name: np.zeros_like(part) for name, part in arrays.items()}
         for module_id, arrays in local.get_weights().items()
     }
     local.set_weights(weights)
-    assert pushed == [True]
+    assert pushed == [["default_policy"]]
     assert not any(part.any() for part in local.get_weights()["default_policy"].values())
     with pytest.raises(ConfigError):
         local.set_weights({"default_policy": {}})

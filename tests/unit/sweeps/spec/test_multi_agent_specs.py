@@ -102,3 +102,39 @@ def test_the_command_line_changes_a_policys_setting(tmp_path: Path) -> None:
 def test_what_cannot_be_searched_is_named(more: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=says):
         spec_of(tmp_path, more + "\n")
+
+
+def shared(given: str) -> str:
+    return FILE.replace("  count_steps_by", f"  shared_encoders: {given}\n  count_steps_by")
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"), [("true", True), ("[[blue, red]]", [["blue", "red"]])]
+)
+def test_a_file_says_who_has_one_encoder(given: str, stored: Any, tmp_path: Path) -> None:
+    (tmp_path / "duel.yaml").write_text(shared(given))
+    config = config_of(load_spec(tmp_path / "duel.yaml"))
+    config.validate()
+    assert config.shared_encoders == stored
+
+
+def test_who_has_one_encoder_is_searched(tmp_path: Path) -> None:
+    space = "search_space:\n  shared_encoders: {grid: [false, true, [[red, blue]]]}\n"
+    spec = spec_of(tmp_path, space)
+    for value in (False, True, [["red", "blue"]]):
+        config = config_of(spec, {"shared_encoders": value})
+        config.validate()
+        assert config.shared_encoders == value
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("[[red, still]]", "shared_encoders: 'still' is written by hand"),
+        ("[red, blue]", r"shared_encoders = \['red', 'blue'\] is not allowed"),
+    ],
+)
+def test_who_cannot_have_one_encoder_is_named(given: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "duel.yaml").write_text(shared(given))
+    with pytest.raises(SpecError, match=says):
+        load_spec(tmp_path / "duel.yaml")
