@@ -55,7 +55,9 @@ class Meeting:
         self.num_together: Counter[str] = Counter()
         self.num_alone: Counter[str] = Counter()
         self.reasons: dict[str, set[str]] = {}
-        self._programs: dict[tuple[int, ...], Program | None] = {}
+        # By the ids of the owners, who are kept with it: another one could get the id of one that
+        # is gone.
+        self._programs: dict[tuple[int, ...], tuple[list[object], Program | None]] = {}
 
     def run(self, calls: Mapping[Hashable, Callable[[], Any]]) -> dict[Any, Any]:
         """Make calls side by side.
@@ -117,21 +119,21 @@ class Meeting:
         """Return the tensor program of the requests' owners; None: each is on its own."""
         if len(requests) < self._fewest:
             return None
-        key = _owners(requests)
+        owners: list[Any] = [request.owner for request in requests]
+        key = tuple(map(id, owners))
         if key not in self._programs:
             while len(self._programs) >= _GROUPS_KEPT:
                 del self._programs[next(iter(self._programs))]
             try:
-                self._programs[key] = _PROGRAMS[type(requests[0])](
-                    [request.owner for request in requests]
-                )
+                self._programs[key] = owners, _PROGRAMS[type(requests[0])](owners)
             except NotTogetherError as error:
                 self._give_up(requests, error)
-        return self._programs[key]
+        return self._programs[key][1]
 
     def _give_up(self, requests: list[Request], error: NotTogetherError) -> None:
         self._note(type(requests[0]).__name__, str(error))
-        self._programs[_owners(requests)] = None
+        owners: list[object] = [request.owner for request in requests]
+        self._programs[tuple(map(id, owners))] = owners, None
 
     def _note(self, kind: str, reason: str) -> None:
         """Remember why something is done alone, and say so once."""
@@ -151,10 +153,6 @@ def _first_in_turn(waiting: list[_Member]) -> list[_Member]:
         if asking := [member for member in waiting if type(member.request) is kind]:
             return asking
     return waiting
-
-
-def _owners(requests: list[Request]) -> tuple[int, ...]:
-    return tuple(id(request.owner) for request in requests)
 
 
 class _AbandonedError(BaseException):
