@@ -366,3 +366,19 @@ def test_memory_of_many_policies(
     assert "6 policies" in capsys.readouterr().out
     [measured] = json.loads((tmp_path / "many_policies.json").read_text())["results"].values()
     assert len(measured["megabytes"]) == 2 and measured["peak"] >= max(measured["megabytes"])
+
+
+def test_trial_batching_measures_and_draws(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "experiments.benchmarks.trial_batching",
+        "--out",
+        str(tmp_path),
+    ]
+    options = ["--members", "1", "2", "--rounds", "1", "--iterations", "1"]
+    shown = subprocess.run([*command, "cost", *options], capture_output=True, text=True, check=True)
+    assert "times as fast" in shown.stdout
+    kept = json.loads((tmp_path / "trial_batching_cost.json").read_text())
+    assert set(kept["results"]) == {"1", "2"}
+    assert (tmp_path / "trial_batching.png").stat().st_size > 10_000
