@@ -202,8 +202,9 @@ def last_returns(name: str, seeds: list[int], *, together: bool) -> list[float]:
 def measure_scores(args: argparse.Namespace) -> None:
     """Measures, prints means and p-values, and writes `trial_batching_<task>.json`."""
     seeds, task = [*range(args.seeds)], TASKS[args.task]
-    alone = last_returns(args.task, seeds, together=False)
-    together = last_returns(args.task, seeds, together=True)
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        runs = [pool.submit(last_returns, args.task, seeds, together=how) for how in (False, True)]
+        alone, together = (run.result() for run in runs)
     difference = fmean(together) - fmean(alone)
     sides = [
         stats.ttest_ind(

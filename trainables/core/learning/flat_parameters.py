@@ -31,7 +31,10 @@ class FlatParameters:
         vector: The parameters, `[P]`.
         gradient: Their gradients, `[P]`: `vector.grad`, always there.
         parameters: The network's own; views into `vector`.
+        is_shared: Whether their memory is a part of what others have, too.
     """
+
+    is_shared = False
 
     def __init__(self, parameters: Iterable[nn.Parameter], gradient: Tensor | None = None):
         # Those that end at an odd place come last: a network whose matrices are not aligned in
@@ -50,11 +53,16 @@ class FlatParameters:
         self._places = self._places_now()
 
     @torch.no_grad()
-    def move(self, memory: Tensor) -> None:
+    def move(self, memory: Tensor, *, is_shared: bool = False) -> None:
         """Go on in other memory, `[P]` of the same device and dtype; the values go along.
 
         Vector and parameters stay the objects that they are.
+
+        Args:
+            memory: Where to.
+            is_shared: Whether it is a part of what others have, too.
         """
+        self.is_shared = is_shared
         memory.copy_(self.vector)
         self._place(memory)
 

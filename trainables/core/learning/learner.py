@@ -456,6 +456,11 @@ class Learner:
             for of_parameter in optimizer.state.values():
                 yield from (part for part in of_parameter.values() if isinstance(part, Tensor))
 
+    @property
+    def is_among_others(self) -> bool:
+        """Whether its memory is a part of what several learners have, see `members`."""
+        return any(flat.is_shared for flat in self.groups.values())
+
     @torch.no_grad()
     def keep_apart(self) -> None:
         """Have memory of its own again, if it has learned with others: see `members`."""

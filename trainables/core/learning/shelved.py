@@ -16,6 +16,10 @@ class HasMemory(Protocol):
 
     shelved: Shelved | None
 
+    @property
+    def is_among_others(self) -> bool:
+        """Whether its memory is a part of what several learners have."""
+
     def tensors(self) -> Iterator[Tensor]:
         """Yield all that come and go."""
 
@@ -46,6 +50,8 @@ def shelve_learner(learner: HasMemory, shelved: Shelved | None) -> None:
         shelved: Of the policy; None: it is always in memory.
     """
     if shelved is not None and learner.shelved is not shelved:
-        learner.keep_apart()  # else what comes and goes would be others' memory, too
+        if learner.is_among_others:  # else what comes and goes would be others' memory, too
+            shelved.use()
+            learner.keep_apart()
         learner.shelved = shelved
         shelved.sources.append(learner.tensors)

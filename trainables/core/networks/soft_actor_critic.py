@@ -74,7 +74,7 @@ class QFunctions(nn.Module):
         """
         x = features if actions is None else _with_actions(features, actions)
         values = [frozen(f, x) if freeze else f(x) for f in self.functions]  # type: ignore[arg-type]
-        return torch.stack(values, -3)
+        return torch.stack(values, -min(3, values[0].dim() + 1))
 
     def of_each(self, features: Features, actions: Tensor) -> Tensor:
         """Return the values of several actions in each state, `[E, B, M]`.

@@ -43,7 +43,7 @@ class StackedVectors:
         """Make the members' vectors rows of the memory, where they are no longer or not yet."""
         for flat, row in zip(self._flats, self._rows, strict=True):
             if flat.vector.data_ptr() != row.data_ptr():
-                flat.move(row)
+                flat.move(row, is_shared=True)
 
 
 class StackedBuffers:
