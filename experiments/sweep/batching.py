@@ -33,8 +33,7 @@ def batching_notes(sweep: Sweep) -> list[str]:
 def _why_alone(trainable: Any, config: Any) -> str | None:
     if not issubclass(trainable, Algorithm):
         return f"{trainable.__name__} is none of Tunescape's algorithms"
-    given = config.to_dict() if hasattr(config, "to_dict") else copy.deepcopy(config)
-    trial = trainable(config=given)
+    trial = trainable(config=copy.deepcopy(config))
     try:
         return trial.why_alone()
     finally:

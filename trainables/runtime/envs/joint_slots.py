@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
@@ -121,8 +122,7 @@ class JointCartPole:
         for name, value in vars(first).items():
             if name not in _OWN:
                 setattr(self._env, name, value)
-        streams: Any = _Streams(self)
-        vars(self._env)["_np_random"] = streams
+        vars(self._env)["_np_random"] = SimpleNamespace(uniform=self._drawn)
 
     def load(self) -> None:
         self._env.state = np.concatenate([env.state for env in self._envs], axis=1)
@@ -141,7 +141,7 @@ class JointCartPole:
                 self._env.prev_done[place].copy(),
             )
 
-    def drawn(self, low: Any, high: Any, size: tuple[int, int]) -> np.ndarray:
+    def _drawn(self, low: Any, high: Any, size: tuple[int, int]) -> np.ndarray:
         """Draw the states of slots that begin an episode, each from its own member's stream."""
         if not size[1]:
             return np.empty(size)
@@ -155,13 +155,3 @@ class JointCartPole:
     def _places(self) -> Any:
         width = self._width
         return ((env, slice(k * width, (k + 1) * width)) for k, env in enumerate(self._envs))
-
-
-class _Streams:
-    """Stands for the random stream of the joint environment."""
-
-    def __init__(self, owner: JointCartPole):
-        self._owner = owner
-
-    def uniform(self, low: Any, high: Any, size: tuple[int, int]) -> np.ndarray:
-        return self._owner.drawn(low, high, size)

@@ -50,7 +50,7 @@ class JointFragments:
             raise NotTogetherError(f"environments of a {kind} are stepped one by one")
         self._slots: JointSlots = slots
         self._width = self._runners[0].num_envs
-        parameters = list(first.module.parameters())
+        parameters = list(first.module.acting_parameters())
         vector = torch.cat([p.detach().flatten() for p in parameters])
         self._vector = vector.new_empty((len(self._runners), len(vector)))
         self._module = LiftedModule(first.module, {"all": parameters}, {"all": self._vector})
@@ -68,7 +68,7 @@ class JointFragments:
         """
         num_steps, first = requests[0].num_steps, self._policies[0]
         for row, policy in zip(self._vector, self._policies, strict=True):
-            row.copy_(torch.cat([p.flatten() for p in policy.module.parameters()]))
+            row.copy_(torch.cat([p.flatten() for p in policy.module.acting_parameters()]))
         module = cast(PolicyModule, self._module.bound())
         count, width = len(self._runners), self._width
         total = count * width

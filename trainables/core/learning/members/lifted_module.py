@@ -79,6 +79,7 @@ class LiftedModule:
         names = {parameter: name for name, parameter in module.named_parameters()}
         self._vectors = dict(vectors)
         self._places: dict[str, list[_Place]] = {}
+        self._sizes: dict[str, list[int]] = {}  # and behind the parameters what W has more
         for group, parameters in groups.items():
             places = []
             for parameter in parameters:
@@ -88,6 +89,8 @@ class LiftedModule:
                 shape = (1, *parameter.shape) if is_bare else tuple(parameter.shape)
                 places.append(_Place(layers[path], name, shape, parameter.numel()))
             self._places[group] = places
+            sizes = [place.size for place in places]
+            self._sizes[group] = [*sizes, vectors[group].shape[1] - sum(sizes)]
         bound: dict[nn.Module, list[str]] = {layer: [] for layer in self._skeleton.modules()}
         for places in self._places.values():
             for place in places:
@@ -125,8 +128,7 @@ class LiftedModule:
         one tensor, not one for each layer.
         """
         for group, places in self._places.items():
-            sizes, vector = [place.size for place in places], self._vectors[group]
-            parts = vector.split([*sizes, vector.shape[1] - sum(sizes)], 1)
+            parts = self._vectors[group].split(self._sizes[group], 1)
             for place, part in zip(places, parts[:-1], strict=True):
                 # No parameter any more, so that no `__setattr__` of a module has to look at it.
                 place.layer.__dict__[place.name] = part.view(len(part), *place.shape)

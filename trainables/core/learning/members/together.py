@@ -89,8 +89,9 @@ class Members:
         steps: list[Metrics] = []
         for batch in shared_minibatches(requests, dtype):
             moved = self._moved(batch)
-            self._check_module(moved)
-            self._is_checked = True
+            if not self._is_checked:
+                self._check_module(moved)
+                self._is_checked = True
             steps.append(self._step(moved, loss_fn))
         names = list(steps[0])
         found = torch.stack([torch.stack([step[name] for name in names]) for step in steps])
@@ -114,8 +115,6 @@ class Members:
         return reports
 
     def _check_module(self, batch: Batch) -> None:
-        if self._is_checked:
-            return
         features = tree_of(batch, "features")
         check_alike(
             partial(self._module.bound(), features),

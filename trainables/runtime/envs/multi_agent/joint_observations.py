@@ -92,8 +92,7 @@ class JointObservations(AgentsVectorEnv):
 
     def _joint_space(self, group: AgentGroup) -> gym.spaces.Dict:
         """Return what all agents see, as the agents of a group have it."""
-        own = [group.observation_space] * len(group.agents)
-        parts = {f"{_AFTER}{number}": space for number, space in enumerate(own)}
+        parts = {f"{_AFTER}{k}": group.observation_space for k in range(len(group.agents))}
         for other in self.env.groups:
             if other is not group:
                 parts |= {str(agent): other.observation_space for agent in other.agents}
