@@ -68,24 +68,26 @@ class Meeting:
         Returns:
             By name what a call returned, or the exception that it raised.
         """
-        members = {name: _Member(call) for name, call in calls.items()}
+        members = {name: Member(call) for name, call in calls.items()}
         try:
-            served = going = list(members.values())
-            while going:
-                for member in served:
-                    member.go_on()
-                going = [member for member in going if not member.is_over]
-                served = _first_in_turn(going)
-                self._do(served)
+            while going := [member for member in members.values() if not member.is_over]:
+                self.do_next(going)
         except BaseException:
             for member in members.values():
                 member.abandon()
             raise
         return {name: member.outcome for name, member in members.items()}
 
-    def _do(self, waiting: list[_Member]) -> None:
+    def do_next(self, going: list[Member]) -> None:
+        """Have members go on until each asks for something or is over; do what is next of it."""
+        for member in going:
+            if not member.waits:
+                member.go_on()
+        self._do(_first_in_turn([member for member in going if not member.is_over]))
+
+    def _do(self, waiting: list[Member]) -> None:
         """Do what members wait for, each with what can be done with it."""
-        groups: dict[Any, list[_Member]] = {}
+        groups: dict[Any, list[Member]] = {}
         for member in waiting:
             assert member.request is not None
             kind = type(member.request)
@@ -98,7 +100,7 @@ class Meeting:
         for group in groups.values():
             requests = [member.request for member in group if member.request is not None]
             for member, answer in zip(group, self._answers(requests), strict=True):
-                member.answer = answer
+                member.answer, member.waits = answer, False
 
     def _answers(self, requests: list[Request]) -> list[Any]:
         """Return what comes of requests, or the exceptions that they raised."""
@@ -143,7 +145,7 @@ class Meeting:
             logger.info("done one after another, %s: %s", kind, reason)
 
 
-def _first_in_turn(waiting: list[_Member]) -> list[_Member]:
+def _first_in_turn(waiting: list[Member]) -> list[Member]:
     """Return the members that are answered now; the others wait for them.
 
     Who samples while others update is behind them: it goes first, and its update is then theirs. If
@@ -159,7 +161,7 @@ class _AbandonedError(BaseException):
     """Ends the thread of a member whose meeting is over."""
 
 
-class _Member:
+class Member:
     """A call in a thread that runs only while `go_on` waits for it."""
 
     def __init__(self, call: Callable[[], Any]):
@@ -171,6 +173,7 @@ class _Member:
         self.answer: Any = None
         self.outcome: Any = None
         self.is_over = False
+        self.waits = False  # for what it has asked for
 
     def go_on(self) -> None:
         """Let the call run until it asks for something or is over."""
@@ -202,7 +205,7 @@ class _Member:
 
     def ask(self, request: Request) -> Any:
         """See `Company`."""
-        self.request = request
+        self.request, self.waits = request, True
         self._has_stopped.release()
         self._may_run.acquire()
         if self._is_abandoned:

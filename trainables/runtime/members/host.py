@@ -1,0 +1,146 @@
+"""`Host`: trials of one process that come and go, and are trained together while they are there.
+
+As a serving system batches requests that arrive at any time (continuous batching), a host batches
+training iterations: each call to train joins those that are under way at its next sample or update,
+and leaves with its result while others go on.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from trainables.runtime.members.meeting import Meeting, Member
+
+_TRAIN = "train"
+# How long those that are ready wait for trials that are between two iterations, as a share of what
+# the last thing that was done together took, and at least.
+_PATIENCE, _LEAST_PATIENCE_S = 0.5, 0.02
+
+
+class Host:
+    """Holds trials by name, for as many callers at a time as it has; one of them computes.
+
+    Args:
+        num_threads: Threads that PyTorch computes with.
+    """
+
+    def __init__(self, num_threads: int = 1):
+        torch.set_num_threads(num_threads)
+        self._num_threads = num_threads
+        self._trials: dict[str, Any] = {}
+        self._meeting = Meeting()
+        # Whoever computes holds it: the loop below, or a caller that does something else.
+        self._turn = threading.Lock()
+        self._news = threading.Condition()
+        self._arrived: list[_Iteration] = []
+        self._between: dict[str, float] = {}  # trials that train no iteration, since when
+        self._is_ended = False
+        self._loop = threading.Thread(target=self._train, daemon=True, name="host")
+        self._loop.start()
+
+    # ------------------------------------------------------------------ for callers
+
+    def make(self, name: str, trainable: Callable[..., Any], arguments: dict[str, Any]) -> None:
+        """Make a trial.
+
+        Args:
+            name: What it is called here.
+            trainable: Its class.
+            arguments: What the class is made with.
+        """
+        with self._turn:
+            torch.set_num_threads(self._num_threads)
+            self._trials[name] = trainable(**arguments)
+        with self._news:
+            self._between[name] = time.monotonic()
+            self._news.notify_all()
+
+    def call(self, name: str, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a method of a trial; an iteration is trained with those of others."""
+        call = getattr(self._trials[name], method)
+        if method == _TRAIN:
+            return self._iterate(name, lambda: call(*args, **kwargs))
+        with self._turn:
+            torch.set_num_threads(self._num_threads)
+            return call(*args, **kwargs)
+
+    def end(self, name: str) -> None:
+        """Stop a trial and forget it."""
+        with self._news:
+            self._between.pop(name, None)
+            self._news.notify_all()
+        with self._turn:
+            if (trial := self._trials.pop(name, None)) is not None:
+                trial.stop()
+
+    def counts(self) -> dict[str, Any]:
+        """Return what was done together and alone, and why; see `Meeting`."""
+        meeting = self._meeting
+        return {
+            "together": dict(meeting.num_together),
+            "alone": dict(meeting.num_alone),
+            "reasons": {kind: sorted(reasons) for kind, reasons in meeting.reasons.items()},
+            "pid": os.getpid(),
+        }
+
+    def _iterate(self, name: str, call: Callable[[], Any]) -> Any:
+        iteration = _Iteration(name, Member(call))
+        with self._news:
+            self._between.pop(name, None)
+            self._arrived.append(iteration)
+            self._news.notify_all()
+        iteration.is_done.wait()
+        with self._news:
+            self._between[name] = time.monotonic()
+        outcome = iteration.member.outcome
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    # ------------------------------------------------------------------ the loop
+
+    def _train(self) -> None:
+        """Train what arrives, for ever."""
+        torch.set_num_threads(self._num_threads)
+        going: list[_Iteration] = []
+        took = 0.0
+        while True:
+            going += self._arrivals(going, took)
+            start = time.monotonic()
+            with self._turn:
+                self._meeting.do_next([one.member for one in going])
+            took = time.monotonic() - start
+            for one in going:
+                if one.member.is_over:
+                    one.is_done.set()
+            going = [one for one in going if not one.member.is_over]
+
+    def _arrivals(self, going: list[_Iteration], took: float) -> list[_Iteration]:
+        """Return iterations that begin; wait for the first, and a little for those that may come.
+
+        Args:
+            going: Those that are under way.
+            took: Seconds of what was done last.
+        """
+        with self._news:
+            while not (going or self._arrived):
+                self._news.wait()
+            until = time.monotonic() + max(_LEAST_PATIENCE_S, _PATIENCE * took)
+            while self._between and (left := until - time.monotonic()) > 0:
+                self._news.wait(left)
+            arrived, self._arrived = self._arrived, []
+            return arrived
+
+
+class _Iteration:
+    """An iteration of a trial, and whether it is over."""
+
+    def __init__(self, name: str, member: Member):
+        self.name, self.member = name, member
+        self.is_done = threading.Event()
