@@ -7,15 +7,40 @@ Tune's loop asks its `RayActorManager` for an actor of each trial and calls meth
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import ray
+from ray import tune
 from ray.air.execution import ResourceManager
 from ray.air.execution._internal.actor_manager import RayActorManager
+from ray.tune.execution import tune_controller
 
 from trainables.runtime.members.host import Host
 
+# What a trial asks of Ray: nothing that counts, as the processes have the CPUs.
+_PLACE = tune.PlacementGroupFactory([{"memory": 1}])
 _CALLS_AT_ONCE = 1000  # of a host: each of its trials may wait for an iteration
+
+
+@contextmanager
+def hosted_trials(num_hosts: int, resources: Mapping[str, Any]) -> Iterator[None]:
+    """Have the trials of sweeps that begin meanwhile be members of a few processes.
+
+    Args:
+        num_hosts: How many processes there are.
+        resources: What each has, as Ray's options name it.
+    """
+    own = tune_controller.RayActorManager
+    tune_controller.RayActorManager = partial(
+        HostedActors, num_hosts=num_hosts, resources=dict(resources)
+    )
+    try:
+        yield
+    finally:
+        tune_controller.RayActorManager = own
 
 
 class MemberHandle:
@@ -67,6 +92,10 @@ class HostedActors(RayActorManager):  # type: ignore[misc]
         self._numbers = itertools.count()
         self._members: list[set[str]] = [set() for _ in range(num_hosts)]
 
+    def add_actor(self, cls: Any, kwargs: Any, resource_request: Any, **callbacks: Any) -> Any:
+        """Have a member made once there is a place; what it needs is its host's."""
+        return super().add_actor(cls, kwargs, _PLACE, **callbacks)
+
     def _host(self) -> int:
         """Return the process with the fewest trials; it is started with its first one."""
         index = min(range(self._num_hosts), key=lambda i: len(self._members[i]))
@@ -113,9 +142,7 @@ class HostedActors(RayActorManager):  # type: ignore[misc]
             on_result=lambda _: self._actor_start_resolved(
                 tracked_actor=tracked, future=handle.made
             ),
-            on_error=lambda error: self._actor_start_failed(
-                tracked_actor=tracked, exception=error
-            ),
+            on_error=lambda error: self._actor_start_failed(tracked_actor=tracked, exception=error),
         )
 
     def _try_kill_actor(self) -> bool:

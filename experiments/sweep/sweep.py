@@ -16,6 +16,7 @@ from experiments.spec.paths import storage_dir, sweep_dir, tracking_uri
 from experiments.spec.schema import SweepSpec
 from experiments.spec.trainable import resolve_trainable, with_trial_resources
 from experiments.spec.trial_resources import TrialResources, needed_resources
+from experiments.sweep.hosting import HostPlan, host_plan
 from experiments.sweep.load import spec_space
 from search_spaces.space import SearchSpace
 
@@ -73,8 +74,19 @@ class Sweep:
         return TrialResources(needed, self.spec.max_concurrent)
 
     @property
+    def hosting(self) -> HostPlan | str | None:
+        """How trials share processes, or why not; None: nobody asked for it, or seeds do."""
+        spec = self.spec
+        if not spec.trial_batching or spec.seeds is not None:
+            return None
+        nodes = available_nodes(spec.resources)
+        return host_plan(spec, self.space, self.trainable, self.num_trials, nodes)
+
+    @property
     def at_once(self) -> int:
         """How many trials run at a time on the Ray that runs, or else on this machine."""
+        if isinstance(plan := self.hosting, HostPlan):
+            return plan.places
         return self.resources.at_once(available_nodes(self.spec.resources))
 
     @property

@@ -96,12 +96,6 @@ def _settle_reuse(document: Document, spec: SweepSpec, trainable: Any) -> None:
 def check_seeds(document: Document, spec: SweepSpec, space: SearchSpace, trainable: Any) -> None:
     """Raise a `SpecError` where several seeds per trial cannot be had."""
     if spec.seeds is None:
-        if spec.trial_batching:
-            raise document.error(
-                ("trial_batching",),
-                "trial_batching = 'auto' has seeds of a trial learn together, and there are no "
-                "seeds; allowed: false, or give seeds",
-            )
         return
     values, parallel = spec.seeds.values, spec.seeds.parallel
     if len(values) < 2 or len(set(values)) < len(values):

@@ -53,7 +53,7 @@ def show_plan(sweep: Sweep, console: Console, *, whole: bool = False) -> None:
         lines.append(
             f"# seeds of each trial: {spec.seeds.values}, {sweep.trainable.parallel} at a time"
         )
-        lines += [f"# {note}" for note in batching_notes(sweep)]
+    lines += [f"# {note}" for note in batching_notes(sweep)]
     if spec.final is not None:
         lines.append(
             f"# then the best {spec.final.top} configurations on the held-out seeds "

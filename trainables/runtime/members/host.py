@@ -17,7 +17,7 @@ import torch
 
 from trainables.runtime.members.meeting import Meeting, Member
 
-_TRAIN = "train"
+_TRAIN, _STOP = "train", "stop"
 # How long those that are ready wait for trials that are between two iterations, as a share of what
 # the last thing that was done together took, and at least.
 _PATIENCE, _LEAST_PATIENCE_S = 0.5, 0.02
@@ -63,6 +63,8 @@ class Host:
 
     def call(self, name: str, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a method of a trial; an iteration is trained with those of others."""
+        if method == _STOP:
+            return self.end(name)
         call = getattr(self._trials[name], method)
         if method == _TRAIN:
             return self._iterate(name, lambda: call(*args, **kwargs))
