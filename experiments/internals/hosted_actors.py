@@ -33,14 +33,13 @@ def hosted_trials(num_hosts: int, resources: Mapping[str, Any]) -> Iterator[None
         num_hosts: How many processes there are.
         resources: What each has, as Ray's options name it.
     """
-    own = tune_controller.RayActorManager
-    tune_controller.RayActorManager = partial(
-        HostedActors, num_hosts=num_hosts, resources=dict(resources)
-    )
+    loop: Any = tune_controller
+    own = loop.RayActorManager
+    loop.RayActorManager = partial(HostedActors, num_hosts=num_hosts, resources=dict(resources))
     try:
         yield
     finally:
-        tune_controller.RayActorManager = own
+        loop.RayActorManager = own
 
 
 class MemberHandle:
@@ -74,7 +73,7 @@ class _Method:
         return handle.host.call.remote(handle.name, self._method, args, kwargs)
 
 
-class HostedActors(RayActorManager):  # type: ignore[misc]
+class HostedActors(RayActorManager):
     """Makes a member of a host where Tune asks for an actor.
 
     Args:
@@ -116,10 +115,9 @@ class HostedActors(RayActorManager):  # type: ignore[misc]
                 acquired = self._resource_manager.acquire_resources(request)
                 tracked = waiting.pop(0)
                 cls, kwargs, _ = self._pending_actors_to_attrs.pop(tracked)
-                self._live_actors_to_ray_actors_resources[tracked] = (
-                    self._member(cls, kwargs),
-                    acquired,
-                )
+                member: Any = self._member(cls, kwargs)
+                assert acquired is not None  # they were ready
+                self._live_actors_to_ray_actors_resources[tracked] = member, acquired
                 self._live_resource_cache = None
                 self._await_start(tracked)
                 self._enqueue_cached_actor_tasks(tracked_actor=tracked)
@@ -159,7 +157,7 @@ class HostedActors(RayActorManager):  # type: ignore[misc]
     def _cleanup_actor(self, tracked_actor: Any) -> None:
         handle, _ = self._live_actors_to_ray_actors_resources[tracked_actor]
         super()._cleanup_actor(tracked_actor)
-        for index, members in enumerate(self._members):
+        for members in self._members:
             members.discard(handle.name)
 
     def _actor_task_failed(self, tracked_actor_task: Any, exception: Exception) -> None:

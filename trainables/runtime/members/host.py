@@ -21,6 +21,7 @@ _TRAIN, _STOP = "train", "stop"
 # How long those that are ready wait for trials that are between two iterations, as a share of what
 # the last thing that was done together took, and at least.
 _PATIENCE, _LEAST_PATIENCE_S = 0.5, 0.02
+_NEAR_S = 1.0  # who has been between two iterations for longer is paused, saved or over
 
 
 class Host:
@@ -115,8 +116,12 @@ class Host:
         while True:
             going += self._arrivals(going, took)
             start = time.monotonic()
-            with self._turn:
-                self._meeting.do_next([one.member for one in going])
+            try:
+                with self._turn:
+                    self._meeting.do_next([one.member for one in going])
+            except Exception as error:  # nobody is to wait for ever
+                for one in going:
+                    one.member.fail(error)
             took = time.monotonic() - start
             for one in going:
                 if one.member.is_over:
@@ -134,10 +139,15 @@ class Host:
             while not (going or self._arrived):
                 self._news.wait()
             until = time.monotonic() + max(_LEAST_PATIENCE_S, _PATIENCE * took)
-            while self._between and (left := until - time.monotonic()) > 0:
+            while self._expects_more() and (left := until - time.monotonic()) > 0:
                 self._news.wait(left)
             arrived, self._arrived = self._arrived, []
             return arrived
+
+    def _expects_more(self) -> bool:
+        """Tell whether a trial has ended an iteration so lately that the next one is near."""
+        now = time.monotonic()
+        return any(now - since < _NEAR_S for since in self._between.values())
 
 
 class _Iteration:

@@ -187,6 +187,11 @@ class Member:
         self._may_run.release()
         self._has_stopped.acquire()
 
+    def fail(self, error: Exception) -> None:
+        """End the call where it waits, and have it fail."""
+        self.abandon()
+        self.outcome, self.is_over = error, True
+
     def abandon(self) -> None:
         """End the call where it waits."""
         if self._thread is None or self.is_over:

@@ -1,0 +1,116 @@
+"""Trials that come and go in one process, called from many threads as Tune calls them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+
+from trainables import PPO
+from trainables.runtime.members.host import Host
+
+SETTINGS = {
+    "env": "CartPole-v1",
+    "num_envs_per_env_runner": 8,
+    "train_batch_size_per_learner": 256,
+    "minibatch_size": 64,
+    "num_epochs": 2,
+}
+
+
+def config(seed: int) -> dict[str, Any]:
+    return {**SETTINGS, "seed": seed, "lr": 1e-3 * (1 + seed)}
+
+
+def in_threads(calls: dict[str, Callable[[], Any]]) -> dict[str, Any]:
+    with ThreadPoolExecutor(len(calls)) as pool:
+        futures = {name: pool.submit(call) for name, call in calls.items()}
+        return {name: future.result() for name, future in futures.items()}
+
+
+def weights(algo: PPO) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in algo.get_policy().module.parameters()])
+
+
+def test_trials_that_come_and_go_are_as_they_are_alone() -> None:
+    host = Host()
+    lengths = {0: 4, 1: 2, 2: 3}
+    for seed in lengths:
+        host.make(str(seed), PPO, {"config": config(seed)})
+
+    def whole(seed: int) -> list[float]:
+        name = str(seed)
+        returns = []
+        for _ in range(lengths[seed]):
+            returns.append(host.call(name, "train", (), {})["episode_return_mean"])
+        return returns
+
+    found = in_threads({str(seed): lambda seed=seed: whole(seed) for seed in lengths})
+    for seed, length in lengths.items():
+        alone = PPO(config=config(seed))
+        assert found[str(seed)] == [alone.train()["episode_return_mean"] for _ in range(length)]
+        own = host._trials[str(seed)]
+        torch.testing.assert_close(weights(own), weights(alone), atol=1e-4, rtol=0)
+        alone.stop()
+    counts = host.counts()
+    assert counts["together"]["UpdateRequest"] >= 4
+    for seed in lengths:
+        host.call(str(seed), "stop", (), {})
+    assert not host._trials and not host._between
+
+
+def test_who_fails_fails_alone_and_others_go_on() -> None:
+    class Fails(PPO):
+        def training_step(self) -> dict[str, float]:
+            if self.iteration == 1:
+                raise ValueError("no more")
+            return super().training_step()
+
+    host = Host()
+    host.make("sound", PPO, {"config": config(0)})
+    host.make("fails", Fails, {"config": config(1)})
+
+    def twice(name: str) -> Any:
+        host.call(name, "train", (), {})
+        try:
+            return host.call(name, "train", (), {})
+        except ValueError as error:
+            return error
+
+    found = in_threads({name: lambda name=name: twice(name) for name in ("sound", "fails")})
+    assert isinstance(found["fails"], ValueError)
+    assert found["sound"]["training_iteration"] == 2
+    for name in found:
+        host.end(name)
+
+
+def test_a_trial_is_saved_restored_and_reset_beside_others(tmp_path: Any) -> None:
+    host = Host()
+    for seed in (0, 1):
+        host.make(str(seed), PPO, {"config": config(seed)})
+    in_threads({n: lambda n=n: host.call(n, "train", (), {}) for n in ("0", "1")})
+    host.call("0", "save", (str(tmp_path),), {})
+    expected = host.call("0", "train", (), {})["episode_return_mean"]
+    assert host.call("1", "reset", ({**config(0)},), {})
+    host.call("1", "restore", (str(tmp_path),), {})
+    assert host.call("1", "train", (), {})["episode_return_mean"] == expected
+    for name in ("0", "1"):
+        host.end(name)
+
+
+def test_nobody_waits_for_ever_if_the_loop_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host()
+    host.make("it", PPO, {"config": config(0)})
+
+    def broken(_: Any) -> None:
+        raise RuntimeError("the loop is broken")
+
+    monkeypatch.setattr(host._meeting, "do_next", broken)
+    with pytest.raises(RuntimeError, match="broken"):
+        host.call("it", "train", (), {})
+    host.end("it")
+    assert not [thread for thread in threading.enumerate() if thread.name == "member"]
