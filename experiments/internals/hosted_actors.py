@@ -20,8 +20,6 @@ from ray.tune.execution import tune_controller
 
 from trainables.runtime.members.host import Host
 
-# What a trial asks of Ray: nothing that counts, as the processes have the CPUs.
-_PLACE = tune.PlacementGroupFactory([{"memory": 1}])
 _CALLS_AT_ONCE = 1000  # of a host: each of its trials may wait for an iteration
 
 
@@ -80,7 +78,12 @@ class HostedActors(RayActorManager):
         resource_manager: Tune's.
         num_hosts: How many processes there are.
         resources: What each has, as Ray's options name it.
+
+    Attributes:
+        place: What a trial takes of Ray's resources.
     """
+
+    place = tune.PlacementGroupFactory([{"memory": 1}])  # nothing that counts: hosts have the CPUs
 
     def __init__(
         self, resource_manager: ResourceManager, num_hosts: int, resources: dict[str, Any]
@@ -93,7 +96,7 @@ class HostedActors(RayActorManager):
 
     def add_actor(self, cls: Any, kwargs: Any, resource_request: Any, **callbacks: Any) -> Any:
         """Have a member made once there is a place; what it needs is its host's."""
-        return super().add_actor(cls, kwargs, _PLACE, **callbacks)
+        return super().add_actor(cls, kwargs, self.place, **callbacks)
 
     def _host(self) -> int:
         """Return the process with the fewest trials; it is started with its first one."""

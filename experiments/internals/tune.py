@@ -182,9 +182,15 @@ def has_process(controller: TuneController, trial: Trial) -> bool:
     return actor is not None and bool(controller._actor_manager.is_actor_started(actor))
 
 
+def request_of(controller: TuneController, trial: Trial) -> Any:
+    """Return what a trial is given of Ray's: what it asks for, or a place in a host's process."""
+    own: Any = trial.placement_group_factory
+    return getattr(controller._actor_manager, "place", own)
+
+
 def has_reserved(controller: TuneController, trial: Trial) -> bool:
     """Tell whether resources such as a trial needs are reserved."""
-    request: Any = trial.placement_group_factory
+    request = request_of(controller, trial)
     return bool(controller._actor_manager._resource_manager.has_resources_ready(request))
 
 
