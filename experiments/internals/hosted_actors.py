@@ -7,8 +7,7 @@ Tune's loop asks its `RayActorManager` for an actor of each trial and calls meth
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -20,24 +19,89 @@ from ray.tune.execution import tune_controller
 
 from trainables.runtime.members.host import Host
 
-_CALLS_AT_ONCE = 1000  # of a host: each of its trials may wait for an iteration
 
-
-@contextmanager
-def hosted_trials(num_hosts: int, resources: Mapping[str, Any]) -> Iterator[None]:
-    """Have the trials of sweeps that begin meanwhile be members of a few processes.
+class HostedTuner(tune.Tuner):
+    """A Tuner whose trials are members of a few processes.
 
     Args:
-        num_hosts: How many processes there are.
-        resources: What each has, as Ray's options name it.
+        hosts: The processes; they end with the sweep.
+        settings: As `tune.Tuner` takes them.
     """
-    loop: Any = tune_controller
-    own = loop.RayActorManager
-    loop.RayActorManager = partial(HostedActors, num_hosts=num_hosts, resources=dict(resources))
-    try:
-        yield
-    finally:
-        loop.RayActorManager = own
+
+    def __init__(self, hosts: Hosts, **settings: Any):
+        super().__init__(**settings)
+        self._hosts = hosts
+
+    @classmethod
+    def of(cls, tuner: tune.Tuner, hosts: Hosts) -> HostedTuner:
+        """Return what a Tuner is, with its trials in `hosts`."""
+        return cls(hosts, _tuner_internal=tuner._local_tuner)
+
+    def fit(self) -> tune.ResultGrid:
+        """Run the sweep."""
+        loop: Any = tune_controller
+        own = loop.RayActorManager
+        loop.RayActorManager = partial(HostedActors, hosts=self._hosts)
+        try:
+            return super().fit()
+        finally:
+            loop.RayActorManager = own
+            self._hosts.end()
+
+
+class Hosts:
+    """The processes that trials are members of. They start side by side.
+
+    Args:
+        count: How many there are.
+        options: What each has, as Ray's options name it.
+        places: Trials of one at most.
+    """
+
+    def __init__(self, count: int, options: Mapping[str, Any], places: int):
+        # A trial trains and is told to stop, at most.
+        self._options = {"max_concurrency": 2 * places + 8, **options}
+        self._handles: list[Any] = [None] * count
+        self._members: list[set[str]] = [set() for _ in range(count)]
+        self._numbers = itertools.count()
+
+    def start(self) -> None:
+        """Start those that do not run."""
+        for index, handle in enumerate(self._handles):
+            if handle is None:
+                self._handles[index] = ray.remote(Host).options(**self._options).remote(index)
+
+    def member(self, trainable: Any, kwargs: dict[str, Any]) -> MemberHandle:
+        """Have a trial made in the process with the fewest.
+
+        Args:
+            trainable: Its class.
+            kwargs: What the class is made with.
+        """
+        self.start()
+        index = min(range(len(self._handles)), key=lambda index: len(self._members[index]))
+        name = f"member_{next(self._numbers)}"
+        self._members[index].add(name)
+        host = self._handles[index]
+        return MemberHandle(host, name, host.make.remote(name, trainable, kwargs))
+
+    def left(self, member: MemberHandle) -> None:
+        """Note that a trial is gone."""
+        for members in self._members:
+            members.discard(member.name)
+
+    def died(self, member: MemberHandle) -> None:
+        """Have another process take the place of a member's, which has died."""
+        if member.host in self._handles:
+            self._handles[self._handles.index(member.host)] = None
+
+    def end(self) -> None:
+        """End all processes; `start` starts others."""
+        for index, host in enumerate(self._handles):
+            if host is not None:
+                ray.kill(host)
+            self._handles[index] = None
+            self._members[index].clear()
 
 
 class MemberHandle:
@@ -76,8 +140,7 @@ class HostedActors(RayActorManager):
 
     Args:
         resource_manager: Tune's.
-        num_hosts: How many processes there are.
-        resources: What each has, as Ray's options name it.
+        hosts: The processes.
 
     Attributes:
         place: What a trial takes of Ray's resources.
@@ -85,26 +148,13 @@ class HostedActors(RayActorManager):
 
     place = tune.PlacementGroupFactory([{"memory": 1}])  # nothing that counts: hosts have the CPUs
 
-    def __init__(
-        self, resource_manager: ResourceManager, num_hosts: int, resources: dict[str, Any]
-    ):
+    def __init__(self, resource_manager: ResourceManager, hosts: Hosts):
         super().__init__(resource_manager=resource_manager)
-        self._num_hosts, self._resources = num_hosts, resources
-        self._hosts: list[Any] = [None] * num_hosts
-        self._numbers = itertools.count()
-        self._members: list[set[str]] = [set() for _ in range(num_hosts)]
+        self._hosts = hosts
 
     def add_actor(self, cls: Any, kwargs: Any, resource_request: Any, **callbacks: Any) -> Any:
         """Have a member made once there is a place; what it needs is its host's."""
         return super().add_actor(cls, kwargs, self.place, **callbacks)
-
-    def _host(self) -> int:
-        """Return the process with the fewest trials; it is started with its first one."""
-        index = min(range(self._num_hosts), key=lambda i: len(self._members[i]))
-        if self._hosts[index] is None:
-            options = {"max_concurrency": _CALLS_AT_ONCE, **self._resources}
-            self._hosts[index] = ray.remote(Host).options(**options).remote()
-        return index
 
     def _try_start_actors(self, max_actors: int | None = None) -> int:
         """Make members of the trials that have the resources of a place."""
@@ -118,7 +168,8 @@ class HostedActors(RayActorManager):
                 acquired = self._resource_manager.acquire_resources(request)
                 tracked = waiting.pop(0)
                 cls, kwargs, _ = self._pending_actors_to_attrs.pop(tracked)
-                member: Any = self._member(cls, kwargs)
+                trainable = cls.__ray_metadata__.modified_class
+                member: Any = self._hosts.member(trainable, kwargs)
                 assert acquired is not None  # they were ready
                 self._live_actors_to_ray_actors_resources[tracked] = member, acquired
                 self._live_resource_cache = None
@@ -126,14 +177,6 @@ class HostedActors(RayActorManager):
                 self._enqueue_cached_actor_tasks(tracked_actor=tracked)
                 started += 1
         return started
-
-    def _member(self, cls: Any, kwargs: dict[str, Any]) -> MemberHandle:
-        index = self._host()
-        name = f"member_{next(self._numbers)}"
-        self._members[index].add(name)
-        host = self._hosts[index]
-        trainable = cls.__ray_metadata__.modified_class
-        return MemberHandle(host, name, host.make.remote(name, trainable, kwargs))
 
     def _await_start(self, tracked: Any) -> None:
         handle, _ = self._live_actors_to_ray_actors_resources[tracked]
@@ -160,8 +203,7 @@ class HostedActors(RayActorManager):
     def _cleanup_actor(self, tracked_actor: Any) -> None:
         handle, _ = self._live_actors_to_ray_actors_resources[tracked_actor]
         super()._cleanup_actor(tracked_actor)
-        for members in self._members:
-            members.discard(handle.name)
+        self._hosts.left(handle)
 
     def _actor_task_failed(self, tracked_actor_task: Any, exception: Exception) -> None:
         if isinstance(exception, ray.exceptions.RayActorError):
@@ -176,20 +218,16 @@ class HostedActors(RayActorManager):
     def _forget_host(self, tracked: Any) -> None:
         """Have another process take the place of one that has died."""
         live = self._live_actors_to_ray_actors_resources.get(tracked)
-        if live is not None and live[0].host in self._hosts:
-            self._hosts[self._hosts.index(live[0].host)] = None
+        if live is not None:
+            self._hosts.died(live[0])
 
     def cleanup(self) -> None:
         """End all processes and give back what was acquired; it can be used anew."""
-        for host in self._hosts:
-            if host is not None:
-                ray.kill(host)
+        self._hosts.end()
         for _, acquired in self._live_actors_to_ray_actors_resources.values():
             self._resource_manager.free_resources(acquired_resource=acquired)
         for request, waiting in self._resource_request_to_pending_actors.items():
             for _ in waiting:
                 self._resource_manager.cancel_resource_request(request)
         self._resource_manager.clear()
-        self.__init__(  # type: ignore[misc]  # as Tune's own does
-            self._resource_manager, self._num_hosts, self._resources
-        )
+        self.__init__(self._resource_manager, self._hosts)  # type: ignore[misc]  # as Tune's own does

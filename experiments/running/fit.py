@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from experiments.running.interruption import RESULTS, TRACKED, Interruption
 from experiments.running.results import Outcome, outcome_of, write_results
 from experiments.spec.paths import saved_line
 from experiments.stop_signals import received
-from experiments.sweep.hosting import HostPlan
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
@@ -77,8 +75,7 @@ def fit(
     with closed_without_ray(folder, close), stop.writing():
         try:
             doing("starting trials")
-            with _places(sweep):
-                results, interrupted = _interruptible(prepared.tuner.fit, stop)
+            results, interrupted = _interruptible(prepared.tuner.fit, stop)
             if interrupted and lost_ray():
                 raise KeyboardInterrupt
             if interrupted and not received():
@@ -123,16 +120,6 @@ def fit(
             raise SweepStopped(f"the sweep stopped: {cause}; {saved_line(folder)}") from error
         finally:
             close()
-
-
-def _places(sweep: Sweep) -> AbstractContextManager[None]:
-    """Return the context in which trials have their processes, or share some."""
-    plan = sweep.hosting
-    if not isinstance(plan, HostPlan):
-        return nullcontext()
-    from experiments.internals.hosted_actors import hosted_trials
-
-    return hosted_trials(plan.num_hosts, plan.options)
 
 
 def _interruptible(fit: Callable[[], ResultGrid], stop: Interruption) -> tuple[ResultGrid, bool]:

@@ -17,6 +17,7 @@ from experiments.spec.function_trainable import is_function_class
 from experiments.spec.metrics import declared_metrics, families
 from experiments.spec.paths import SPEC_FILE
 from experiments.spec.schema import SweepSpec
+from experiments.sweep.hosting import PLACES, HostPlan
 from experiments.sweep.load import dump_spec, spec_data
 from experiments.sweep.sweep import Sweep
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from experiments.durability.resumption import Errored
+    from experiments.internals.hosted_actors import Hosts
     from experiments.monitor.progress import Progress
     from experiments.search.study_storage import StudyCopy
     from experiments.search.warm_start import History
@@ -80,6 +82,7 @@ def prepare_tuner(
 
     spec, space, trainable, count = sweep.spec, sweep.space, sweep.trainable, sweep.num_trials
     own = callbacks_of(spec)  # one that cannot be made leaves nothing behind
+    hosts = _hosts(sweep)
     metric, mode = spec.objective.metric, spec.objective.mode
 
     sweep.folder.mkdir(parents=True, exist_ok=True)
@@ -117,7 +120,7 @@ def prepare_tuner(
             scheduler=scheduler,
             num_samples=count if alive is None else count + 1,  # see TogetherLimiter
             time_budget_s=spec.time_budget_s,
-            reuse_actors=bool(spec.resources.reuse_actors),
+            reuse_actors=hosts is None and bool(spec.resources.reuse_actors),
             trial_name_creator=_trial_name,
             trial_dirname_creator=_trial_folder,
         ),
@@ -137,7 +140,7 @@ def prepare_tuner(
             verbose=0,
         ),
     )
-    return PreparedSweep(tuner, mlflow, study)
+    return PreparedSweep(_with_hosts(tuner, hosts), mlflow, study)
 
 
 def restore_tuner(
@@ -185,6 +188,8 @@ def restore_tuner(
     if restored.trials is None:  # Tune swallows the reason
         raise SweepError(f"{folder}: the state of the sweep cannot be read")
     run_config, tune_config = restored.run_config, restored.tune_config
+    hosts = _hosts(sweep)
+    tune_config.reuse_actors = hosts is None and bool(spec.resources.reuse_actors)
     mlflow = next((c for c in run_config.callbacks if isinstance(c, MLflowLogger)), None)
     if mlflow is not None and without_credentials(sweep.tracking_uri) == mlflow.tracking_uri:
         mlflow.tracking_uri = sweep.tracking_uri  # its credentials are not saved
@@ -209,7 +214,33 @@ def restore_tuner(
     ] + own
     if study is not None:
         limiter.searcher.copy = study
-    return PreparedSweep(tuner, mlflow, study)
+    return PreparedSweep(_with_hosts(tuner, hosts), mlflow, study)
+
+
+def _hosts(sweep: Sweep) -> Hosts | None:
+    """Return the processes that trials share, if they do; they import while the Tuner is made.
+
+    Ray ends them with the last reference to them, should there be no Tuner in the end.
+    """
+    plan = sweep.hosting
+    if not isinstance(plan, HostPlan):
+        return None
+    import ray
+
+    from experiments.internals.hosted_actors import Hosts
+
+    hosts = Hosts(plan.num_hosts, plan.options, PLACES)
+    if ray.is_initialized():
+        hosts.start()
+    return hosts
+
+
+def _with_hosts(tuner: tune.Tuner, hosts: Hosts | None) -> tune.Tuner:
+    if hosts is None:
+        return tuner
+    from experiments.internals.hosted_actors import HostedTuner
+
+    return HostedTuner.of(tuner, hosts)
 
 
 def _resumed_limit(limiter: Any, sweep: Sweep) -> int:

@@ -63,9 +63,10 @@ class Sweep:
     def on_this_ray(self) -> Sweep:
         """Return the sweep for the Ray that was started or joined since it was built.
 
-        Its nodes may hold another number of seeds side by side than this machine.
+        Its nodes may hold another number of seeds or hosts side by side than this machine.
         """
-        return self if self.spec.seeds is None else Sweep.of(self.spec)
+        depends = self.spec.seeds is not None or self.spec.trial_batching
+        return Sweep.of(self.spec) if depends else self
 
     @cached_property
     def resources(self) -> TrialResources:
@@ -73,7 +74,7 @@ class Sweep:
         needed = needed_resources(self.spec, self.space, self.trainable)
         return TrialResources(needed, self.spec.max_concurrent)
 
-    @property
+    @cached_property
     def hosting(self) -> HostPlan | str | None:
         """How trials share processes, or why not; None: nobody asked for it, or seeds do."""
         spec = self.spec

@@ -17,6 +17,8 @@ import torch
 
 from trainables.runtime.members.meeting import Meeting, Member
 
+HOST = "host"
+"""Key of a result: which of a sweep's processes trained the trial."""
 _TRAIN, _STOP = "train", "stop"
 # How long those that are ready wait for trials that are between two iterations, as a share of what
 # the last thing that was done together took, and at least.
@@ -28,10 +30,12 @@ class Host:
     """Holds trials by name, for as many callers at a time as it has; one of them computes.
 
     Args:
+        number: Which of a sweep's hosts this is, from 0; in the results of its trials as `host`.
         num_threads: Threads that PyTorch computes with.
     """
 
-    def __init__(self, num_threads: int = 1):
+    def __init__(self, number: int = 0, num_threads: int = 1):
+        self._number = number
         torch.set_num_threads(num_threads)
         self._num_threads = num_threads
         self._trials: dict[str, Any] = {}
@@ -68,7 +72,7 @@ class Host:
             return self.end(name)
         call = getattr(self._trials[name], method)
         if method == _TRAIN:
-            return self._iterate(name, lambda: call(*args, **kwargs))
+            return {**self._iterate(name, lambda: call(*args, **kwargs)), HOST: self._number}
         with self._turn:
             torch.set_num_threads(self._num_threads)
             return call(*args, **kwargs)
