@@ -35,6 +35,30 @@ class Kills(tune.Callback):
             os.kill(result["pid"], signal.SIGKILL)
 
 
+class Interrupts(tune.Callback):
+    """Presses Ctrl-C when a trial gets so far for the first time.
+
+    Args:
+        at: The iteration.
+    """
+
+    def __init__(self, at: int):
+        self.at: int | None = at
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        if result["training_iteration"] == self.at:
+            self.at = None
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def get_state(self) -> dict[str, Any]:
+        return {"at": self.at}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.at = state["at"]
+
+
 @dataclass
 class FailsConfig(PPOConfig):
     fail_at: int = setting(0, "debugging", "iteration that raises, of the seed 1; 0 is none", ge=0)
