@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Set
 from contextvars import copy_context
 from typing import Any
 
@@ -77,6 +77,15 @@ class Meeting:
                 member.abandon()
             raise
         return {name: member.outcome for name, member in members.items()}
+
+    def forget(self, owners: Set[int]) -> None:
+        """Let go of what some have done together with others, for they will not be back.
+
+        Args:
+            owners: The ids of those whose requests these were, `Member.owners`.
+        """
+        for key in [key for key in self._programs if not owners.isdisjoint(key)]:
+            del self._programs[key]
 
     def do_next(self, going: list[Member]) -> None:
         """Have members go on until each asks for something or is over; do what is next of it."""
@@ -162,13 +171,18 @@ class _AbandonedError(BaseException):
 
 
 class Member:
-    """A call in a thread that runs only while `go_on` waits for it."""
+    """A call in a thread that runs only while `go_on` waits for it.
+
+    Attributes:
+        owners: The ids of those whose requests it has made.
+    """
 
     def __init__(self, call: Callable[[], Any]):
         self._call = call
         self._thread: threading.Thread | None = None
         self._may_run, self._has_stopped = threading.Semaphore(0), threading.Semaphore(0)
         self._is_abandoned = False
+        self.owners: set[int] = set()
         self.request: Request | None = None
         self.answer: Any = None
         self.outcome: Any = None
@@ -211,6 +225,7 @@ class Member:
     def ask(self, request: Request) -> Any:
         """See `Company`."""
         self.request, self.waits = request, True
+        self.owners.add(id(request.owner))
         self._has_stopped.release()
         self._may_run.acquire()
         if self._is_abandoned:
