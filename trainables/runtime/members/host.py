@@ -10,10 +10,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from ray import tune
 
 from trainables.runtime.members.meeting import Meeting, Member
 
@@ -24,6 +28,36 @@ _TRAIN, _STOP = "train", "stop"
 # the last thing that was done together took, and at least.
 _PATIENCE, _LEAST_PATIENCE_S = 0.5, 0.02
 _NEAR_S = 1.0  # who has been between two iterations for longer is paused, saved or over
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Other hosts that a trial may use.
+
+    Attributes:
+        name: Of the trial; names of its members there begin with it.
+        hosts: Their handles.
+    """
+
+    name: str
+    hosts: tuple[Any, ...]
+
+
+_PEERS: ContextVar[Peers | None] = ContextVar("peers", default=None)
+
+
+def peers() -> Peers | None:
+    """Return the other hosts that the trial that is being made may use; None outside a host."""
+    return _PEERS.get()
+
+
+@contextmanager
+def _with_peers(name: str, hosts: tuple[Any, ...]) -> Iterator[None]:
+    token = _PEERS.set(Peers(name, hosts))
+    try:
+        yield
+    finally:
+        _PEERS.reset(token)
 
 
 class Host:
@@ -51,28 +85,48 @@ class Host:
 
     # ------------------------------------------------------------------ for callers
 
-    def make(self, name: str, trainable: Callable[..., Any], arguments: dict[str, Any]) -> None:
+    def make(
+        self, name: str, trainable: Callable[..., Any], arguments: dict[str, Any], *peers: Any
+    ) -> None:
         """Make a trial.
 
         Args:
             name: What it is called here.
             trainable: Its class.
             arguments: What the class is made with.
+            peers: Handles of other hosts in which it may make members of its own, see `peers`.
         """
-        with self._turn:
+        with self._turn, _with_peers(name, peers):
             torch.set_num_threads(self._num_threads)
             self._trials[name] = trainable(**arguments)
         with self._news:
             self._between[name] = time.monotonic()
             self._news.notify_all()
 
-    def call(self, name: str, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a method of a trial; an iteration is trained with those of others."""
+    def call(
+        self,
+        name: str,
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        _after: None = None,
+    ) -> Any:
+        """Call a method of a trial; an iteration is trained with those of others.
+
+        Args:
+            name: Of the trial.
+            method: Of its methods.
+            args: What it is called with.
+            kwargs: The same, by name.
+            _after: What has to be over first, which Ray waits for.
+        """
         if method == _STOP:
             return self.end(name)
-        call = getattr(self._trials[name], method)
+        trial = self._trials[name]
+        call = getattr(trial, method)
         if method == _TRAIN:
-            return {**self._iterate(name, lambda: call(*args, **kwargs)), HOST: self._number}
+            result = self._iterate(name, lambda: call(*args, **kwargs))
+            return {**result, HOST: self._number} if isinstance(trial, tune.Trainable) else result
         with self._turn:
             torch.set_num_threads(self._num_threads)
             return call(*args, **kwargs)
@@ -85,6 +139,10 @@ class Host:
         with self._turn:
             if (trial := self._trials.pop(name, None)) is not None:
                 trial.stop()
+
+    def live(self) -> None:
+        """Return never: whoever waits for it learns of the end of the process."""
+        threading.Event().wait()
 
     def counts(self) -> dict[str, Any]:
         """Return what was done together and alone, and why; see `Meeting`."""
