@@ -168,7 +168,7 @@ def restore_tuner(
 
     from experiments.durability.keeper import SweepKeeper
     from experiments.durability.resumption import ResumedSearch, plan_changes
-    from experiments.internals.tune import Restored
+    from experiments.internals.tune import OpenedTuner
     from experiments.monitor.progress import Progress
     from experiments.running.user_callbacks import GuardedCallback, callbacks_of
     from experiments.tracking.logger import MLflowLogger
@@ -184,7 +184,7 @@ def restore_tuner(
         ) from error
     except Exception as error:  # unpickling a damaged file may raise anything
         raise SweepError(f"{folder}: the state of the sweep cannot be read: {error}") from error
-    restored = Restored(tuner)
+    restored = OpenedTuner(tuner)
     if restored.trials is None:  # Tune swallows the reason
         raise SweepError(f"{folder}: the state of the sweep cannot be read")
     run_config, tune_config = restored.run_config, restored.tune_config

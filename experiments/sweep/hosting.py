@@ -12,6 +12,9 @@ from trainables.algorithm import Algorithm
 PLACES = 32
 """Trials of a host at most: of more the rows of a step do not fit into a processor's cache."""
 
+ENOUGH = "there is a process for each"
+"""Why few trials share none."""
+
 
 @dataclass(frozen=True)
 class HostPlan:
@@ -70,7 +73,7 @@ def host_plan(
     )
     trials = min(num_trials, max(1, PLACES // seeds) * hosts)
     if trials * seeds <= hosts:
-        return "there is a process for each"
+        return ENOUGH
     if (reason := why_alone(trainable, configs[0])) is not None:
         return reason
     return HostPlan(hosts, trials, dict(needed), min(seeds, max(1, hosts // trials)))

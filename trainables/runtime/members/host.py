@@ -70,6 +70,8 @@ class Host:
 
     def __init__(self, number: int = 0, num_threads: int = 1):
         self._number = number
+        # Tune would change into each trial's folder, and the folder is one for the whole process.
+        os.environ["RAY_CHDIR_TO_TRIAL_DIR"] = "0"
         torch.set_num_threads(num_threads)
         self._num_threads = num_threads
         self._trials: dict[str, Any] = {}

@@ -179,3 +179,47 @@ def test_members_compute_with_as_many_threads_as_their_host() -> None:
         assert Meeting().run({"it": torch.get_num_threads}) == {"it": 1}
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_meeting_within_a_meeting_has_the_outer_one_make_its_calls() -> None:
+    """As a trial of several seeds in a host: its seeds learn with another trial."""
+    outer, inner = Meeting(), Meeting()
+    together, alone = ({seed: made(seed) for seed in range(3)} for _ in range(2))
+
+    def two_seeds() -> dict[int, Any]:
+        first = inner.run({seed: together[seed].train for seed in (0, 1)})
+        return {**first, **inner.run({seed: together[seed].train for seed in (0,)})}
+
+    outcomes = outer.run({"seeds": two_seeds, "other": together[2].train})
+    results = {**outcomes["seeds"], 2: outcomes["other"]}
+    for seed, count in {0: 2, 1: 1, 2: 1}.items():
+        for _ in range(count):
+            expected = alone[seed].train()
+        assert_alike(results[seed], expected)
+    assert inner.run({}) == {}
+    assert not inner.num_together and not inner.num_alone
+    assert outer.num_together == {"UpdateRequest": 3, "FragmentRequest": 3}
+    assert outer.num_alone == {"UpdateRequest": 1, "FragmentRequest": 1}
+
+
+def test_a_call_of_an_inner_meeting_that_fails_is_an_outcome_there() -> None:
+    sound = made(0)
+
+    def fails() -> None:
+        raise ValueError("no more")
+
+    def inner() -> dict[str, Any]:
+        return Meeting().run({"fails": fails, "sound": sound.train})
+
+    outcome = Meeting().run({"trial": inner})["trial"]
+    assert isinstance(outcome["fails"], ValueError)
+    assert outcome["sound"]["training_iteration"] == 1
+
+
+def test_large_groups_are_several_programs_of_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainables.runtime.members.meeting._MOST", 2)
+    meeting = Meeting()
+    algos = [made(seed) for seed in range(5)]
+    meeting.run({number: algo.train for number, algo in enumerate(algos)})
+    assert meeting.num_together == {"UpdateRequest": 4, "FragmentRequest": 4}  # 2, 2 and 1
+    assert meeting.num_alone == {"UpdateRequest": 1, "FragmentRequest": 1}
