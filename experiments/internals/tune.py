@@ -294,11 +294,11 @@ class OpenedTuner:
     """
 
     def __init__(self, tuner: Tuner) -> None:
-        self._internal: Any = tuner._local_tuner
-        analysis = self._internal._experiment_analysis
-        self.trainable: Any = self._internal.converted_trainable
+        internal: Any = tuner._local_tuner
+        self._internal, analysis = internal, internal._experiment_analysis
+        self.trainable: Any = internal.converted_trainable
         self.trials: list[Trial] | None = None if analysis is None else analysis.trials
-        self.run_config: Any = self._internal.get_run_config()
+        self.run_config: Any = internal.get_run_config()
 
     @property
     def tune_config(self) -> Any:

@@ -148,7 +148,8 @@ def _hosting(
         if spec.seeds.parallel != "auto":
             return f"seeds.parallel = {spec.seeds.parallel} gives each trial that many"
         seeds = len(spec.seeds.values)
-    at_a_time = min(num_trials, spec.max_concurrent or num_trials)
+    most = spec.max_concurrent or search_kind(spec.search).at_a_time(num_trials)
+    at_a_time = min(num_trials, most)
     nodes = available_nodes(spec.resources)
     return host_plan(trainable, trial_configs(spec, space, trainable), at_a_time, nodes, seeds)
 
