@@ -7,6 +7,8 @@ must be all trials, each once, none that had ended run again, ASHA's rungs as th
 say, the same in MLflow, and the best result that the sweep has without a kill::
 
     python -m experiments.benchmarks.crash_drill --kills 10
+
+With `--trial-batching` the trials are members of a few processes, and really learn.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import yaml
 
 from analysis.results.mlflow_tags import OUTCOME_TAG, PARENT_TAG, TRIAL_TAG
 from experiments.benchmarks.gather import HERE, BenchmarkError, console, keep
+from experiments.benchmarks.scripted import SMALL
 from experiments.trial_info import read_json_lines
 
 STEPS, METRIC, BUDGET = 100, "num_env_steps_sampled_lifetime", 800
@@ -59,6 +62,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the sweep and of the moments")
     parser.add_argument("--seconds", type=float, default=0.2, help="that an iteration lasts")
     parser.add_argument(
+        "--trial-batching", action="store_true", help="trials are members of a few processes"
+    )
+    parser.add_argument(
         "--out", type=Path, default=HERE / "results", help="folder for the JSON file"
     )
     args = parser.parse_args()
@@ -69,12 +75,14 @@ def main() -> None:
             trials=args.trials,
             seed=args.seed,
             seconds=args.seconds,
+            trial_batching=args.trial_batching,
             say=console.print,
         )
     for problem in report.problems:
         console.print(problem, style="red", highlight=False)
     settings = {"kills": args.kills, "trials": args.trials, "seed": args.seed}
-    keep(args.out, "crash_drill", settings, {"kills": report.kills, "problems": report.problems})
+    name = "crash_drill_batched" if args.trial_batching else "crash_drill"
+    keep(args.out, name, settings, {"kills": report.kills, "problems": report.problems})
     console.print(f"{len(report.kills)} kills, {len(report.problems)} problems")
     if report.problems:
         raise SystemExit(1)
@@ -87,12 +95,16 @@ def drill(
     trials: int,
     seed: int,
     seconds: float,
+    trial_batching: bool = False,
     say: Any = lambda line: None,
 ) -> Report:
     """Runs, kills and resumes a sweep in `storage`, and checks what came out."""
     sweep, report, moments = storage / "drill", Report(), random.Random(seed)
     spec = storage / "drill.yaml"
-    spec.write_text(yaml.safe_dump(_spec(storage, trials, seed, seconds)), encoding="utf-8")
+    data = _spec(storage, trials, seed, seconds)
+    if trial_batching:
+        data |= _batched(seconds)
+    spec.write_text(yaml.safe_dump(data), encoding="utf-8")
     driver = _start(storage, "run", str(spec))
     for number in range(kills):
         moment = MOMENTS[number % len(MOMENTS)] if number else MOMENTS[0]
@@ -162,6 +174,15 @@ def _spec(storage: Path, trials: int, seed: int, seconds: float) -> dict[str, An
         "checkpoint": {"frequency": 1},
         "resources": {"num_cpus": 2},
         "storage": str(storage),
+    }
+
+
+def _batched(seconds: float) -> dict[str, Any]:
+    """What differs where trials share processes."""
+    return {
+        "trainable": "experiments.benchmarks.scripted:Scripted",
+        "config": {**SMALL, "seconds": seconds},
+        "trial_batching": "auto",
     }
 
 

@@ -80,6 +80,7 @@ class Host:
         self._turn = threading.Lock()
         self._news = threading.Condition()
         self._arrived: list[_Iteration] = []
+        self._under_way: dict[str, _Iteration] = {}
         self._between: dict[str, float] = {}  # trials that train no iteration, since when
         self._is_ended = False
         self._loop = threading.Thread(target=self._train, daemon=True, name="host")
@@ -134,13 +135,19 @@ class Host:
             return call(*args, **kwargs)
 
     def end(self, name: str) -> None:
-        """Stop a trial and forget it."""
+        """Stop a trial and forget it; an iteration that is under way is over, without a result."""
         with self._news:
             self._between.pop(name, None)
             self._news.notify_all()
         with self._turn:
-            if (trial := self._trials.pop(name, None)) is not None:
+            if (iteration := self._under_way.pop(name, None)) is not None:
+                iteration.member.fail(_EndedError())
+                iteration.is_done.set()
+            trial = self._trials.pop(name, None)
+            if trial is not None:
                 trial.stop()
+        with self._news:
+            self._between.pop(name, None)  # its iteration may have ended since
 
     def live(self) -> None:
         """Return never: whoever waits for it learns of the end of the process."""
@@ -160,12 +167,17 @@ class Host:
         iteration = _Iteration(name, Member(call))
         with self._news:
             self._between.pop(name, None)
+            self._under_way[name] = iteration
             self._arrived.append(iteration)
             self._news.notify_all()
         iteration.is_done.wait()
-        with self._news:
-            self._between[name] = time.monotonic()
         outcome = iteration.member.outcome
+        if isinstance(outcome, _EndedError):
+            return {}
+        with self._news:
+            self._under_way.pop(name, None)
+            if name in self._trials:
+                self._between[name] = time.monotonic()
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
@@ -182,7 +194,7 @@ class Host:
             start = time.monotonic()
             try:
                 with self._turn:
-                    self._meeting.do_next([one.member for one in going])
+                    self._meeting.do_next([one.member for one in going if not one.member.is_over])
             except Exception as error:  # nobody is to wait for ever
                 for one in going:
                     one.member.fail(error)
@@ -212,6 +224,10 @@ class Host:
         """Tell whether a trial has ended an iteration so lately that the next one is near."""
         now = time.monotonic()
         return any(now - since < _NEAR_S for since in self._between.values())
+
+
+class _EndedError(Exception):
+    """What comes of an iteration whose trial was stopped: nobody asks for it."""
 
 
 class _Iteration:

@@ -102,6 +102,38 @@ def test_a_trial_is_saved_restored_and_reset_beside_others(tmp_path: Any) -> Non
         host.end(name)
 
 
+def test_a_trial_that_is_stopped_amid_an_iteration_leaves_without_a_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("trainables.runtime.members.host._LEAST_PATIENCE_S", 10.0)
+    host = Host()
+    for seed in (0, 1):
+        host.make(str(seed), PPO, {"config": config(seed)})
+    arrivals, has_sampled, goes_on = host._arrivals, threading.Event(), threading.Event()
+
+    def gated(going: Any, took: float) -> Any:
+        if len(going) == 2 and not goes_on.is_set():
+            has_sampled.set()
+            goes_on.wait()
+        return arrivals(going, took)
+
+    monkeypatch.setattr(host, "_arrivals", gated)
+
+    def stopped() -> None:
+        has_sampled.wait()
+        host.end("1")
+        goes_on.set()
+
+    calls = {n: lambda n=n: host.call(n, "train", (), {}) for n in ("0", "1")}
+    found = in_threads({**calls, "stop": stopped})
+    assert found["1"] == {"host": 0}  # no error, which Ray would print
+    alone = PPO(config=config(0))
+    assert found["0"]["episode_return_mean"] == alone.train()["episode_return_mean"]
+    host.end("0")
+    assert not (host._trials or host._between or host._under_way)
+    assert not [thread for thread in threading.enumerate() if thread.name == "member"]
+
+
 def test_nobody_waits_for_ever_if_the_loop_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host()
     host.make("it", PPO, {"config": config(0)})

@@ -107,6 +107,30 @@ def test_a_member_goes_on_from_a_checkpoint_as_alone(tmp_path: Any) -> None:
     torch.testing.assert_close(weights(restored), weights(members[1]), atol=1e-5, rtol=0)
 
 
+def test_members_that_are_resumed_together_equal_those_that_went_on_to_the_bit(
+    tmp_path: Any,
+) -> None:
+    """With the same members: the rounding of a product depends on how many have part in it."""
+    meeting = Meeting()
+    members = {seed: made(seed) for seed in range(3)}
+    for _ in range(2):
+        meeting.run({seed: algo.train for seed, algo in members.items()})
+    resumed = {}
+    for seed, algo in members.items():
+        algo.save(str(tmp_path / str(seed)))
+        resumed[seed] = made(seed)
+        resumed[seed].restore(str(tmp_path / str(seed)))
+    others = Meeting()
+    for _ in range(3):
+        went_on = meeting.run({seed: algo.train for seed, algo in members.items()})
+        found = others.run({seed: algo.train for seed, algo in resumed.items()})
+        for seed in members:
+            for name in (*COMPARED, *(f"learner/default_policy/{n}" for n in LEARNED)):
+                assert found[seed][name] == went_on[seed][name]
+            assert torch.equal(weights(resumed[seed]), weights(members[seed]))
+    assert others.num_alone == {}
+
+
 def test_who_fails_fails_alone() -> None:
     meeting = Meeting()
     together, alone = [made(seed) for seed in range(3)], [made(seed) for seed in range(3)]
