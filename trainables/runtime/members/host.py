@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from ray import tune
 
-from trainables.runtime.members.meeting import Meeting, Member
+from trainables.runtime.members.meeting import ENOUGH, Meeting, Member
 
 HOST = "host"
 """Key of a result: which of a sweep's processes trained the trial."""
@@ -215,13 +215,19 @@ class Host:
             while not (going or self._arrived):
                 self._news.wait()
             until = time.monotonic() + max(_LEAST_PATIENCE_S, _PATIENCE * took)
-            while self._expects_more() and (left := until - time.monotonic()) > 0:
+            while self._expects_more(len(going)) and (left := until - time.monotonic()) > 0:
                 self._news.wait(left)
             arrived, self._arrived = self._arrived, []
             return arrived
 
-    def _expects_more(self) -> bool:
-        """Tell whether a trial has ended an iteration so lately that the next one is near."""
+    def _expects_more(self, num_going: int) -> bool:
+        """Tell whether one is worth waiting for, and near: it has just ended an iteration.
+
+        Args:
+            num_going: Iterations that are under way.
+        """
+        if num_going + len(self._arrived) >= ENOUGH:
+            return False
         now = time.monotonic()
         return any(now - since < _NEAR_S for since in self._between.values())
 

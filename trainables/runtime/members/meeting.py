@@ -37,6 +37,8 @@ _PROGRAMS: dict[type, Callable[[list[Any]], Program]] = {
     UpdateRequest: Members,
 }
 _MOST = 32  # of a program: the rows of more do not fit into a processor's cache
+ENOUGH = 12
+"""Members that gain little by others more."""
 _GROUPS_KEPT = 16  # sets of members whose tensor program is kept for the next time
 
 
@@ -170,12 +172,14 @@ def _first_in_turn(waiting: list[Member]) -> list[Member]:
     """Return the members that are answered now; the others wait for them.
 
     Who samples while others update is behind them: it goes first, and its update is then theirs. If
-    all were answered at once, members that are apart by a single step would stay so.
+    all were answered at once, members that are apart by a single step would stay so. Where those
+    that are ahead and those behind are enough each, they stay apart: while the results of one half
+    are on their way, the other one computes.
     """
-    for kind in _PROGRAMS:
-        if asking := [member for member in waiting if type(member.request) is kind]:
-            return asking
-    return waiting
+    asking = [[one for one in waiting if type(one.request) is kind] for kind in _PROGRAMS]
+    asking = [members for members in asking if members] or [waiting]
+    apart = all(len(members) >= ENOUGH for members in asking)
+    return asking[-1] if apart else asking[0]
 
 
 class _AbandonedError(BaseException):

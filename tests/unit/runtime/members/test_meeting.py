@@ -11,8 +11,10 @@ import torch
 
 from trainables import PPO, PPOConfig
 from trainables.core.data.features import map_tensors
+from trainables.core.learning.members.request import UpdateRequest
 from trainables.core.policy.observations import Observations
-from trainables.runtime.members.meeting import Meeting
+from trainables.runtime.members.meeting import Meeting, _first_in_turn
+from trainables.runtime.sampling.fragment_request import FragmentRequest
 
 RATES = (3e-4, 1e-3, 2e-3)
 
@@ -247,3 +249,29 @@ def test_large_groups_are_several_programs_of_one_size(monkeypatch: pytest.Monke
     meeting.run({number: algo.train for number, algo in enumerate(algos)})
     assert meeting.num_together == {"UpdateRequest": 4, "FragmentRequest": 4}  # 2, 2 and 1
     assert meeting.num_alone == {"UpdateRequest": 1, "FragmentRequest": 1}
+
+
+class Asking:
+    """A member of which only what it asks for counts."""
+
+    def __init__(self, request: Any):
+        self.request = request
+
+
+@pytest.mark.parametrize(
+    ("sampling", "updating", "first"),
+    [
+        (2, 11, "samples"),  # who is behind catches up
+        (20, 11, "samples"),
+        (11, 20, "samples"),
+        (12, 12, "updates"),  # halves that are large enough stay apart
+        (12, 0, "samples"),
+        (0, 3, "updates"),
+    ],
+)
+def test_who_is_answered_first(sampling: int, updating: int, first: str) -> None:
+    samples = [Asking(FragmentRequest.__new__(FragmentRequest)) for _ in range(sampling)]
+    updates = [Asking(UpdateRequest.__new__(UpdateRequest)) for _ in range(updating)]
+    expected = samples if first == "samples" else updates
+    assert _first_in_turn([*updates, *samples]) == expected  # type: ignore[arg-type, list-item]
+    assert _first_in_turn([]) == []
