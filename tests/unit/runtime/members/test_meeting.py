@@ -272,6 +272,7 @@ class Asking:
 def test_who_is_answered_first(sampling: int, updating: int, first: str) -> None:
     samples = [Asking(FragmentRequest.__new__(FragmentRequest)) for _ in range(sampling)]
     updates = [Asking(UpdateRequest.__new__(UpdateRequest)) for _ in range(updating)]
-    expected = samples if first == "samples" else updates
-    assert _first_in_turn([*updates, *samples]) == expected  # type: ignore[arg-type, list-item]
+    expected: list[Any] = samples if first == "samples" else updates
+    waiting: list[Any] = [*updates, *samples]
+    assert _first_in_turn(waiting) == expected
     assert _first_in_turn([]) == []
