@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from analysis.errors import ResultsError
@@ -17,6 +18,8 @@ TRAINED = "num_env_steps_trained_lifetime"
 SECONDS = "time_total_s"
 COUNTERS = (ITERATION, ENV_STEPS, SECONDS, "timestamp")
 """Those that are numbers and only rise."""
+HOST = "host"
+"""Which of a sweep's processes trained a trial: no metric, and absent where it has its own."""
 
 RETURN = "episode_return_mean"
 EPISODES = "num_episodes_lifetime"
@@ -52,6 +55,17 @@ def metric_label(metric: str) -> str:
 def estimator_of(metric: str) -> str:
     """Return the name of the off-policy estimator that reports a metric."""
     return metric.removeprefix(ESTIMATED).partition("/")[0]
+
+
+def host_of(result: Mapping[str, Any]) -> int | None:
+    """Return which of a sweep's processes a result is from; None where the trial has its own.
+
+    Args:
+        result: A result, or a row of a trial's frame, where counts may have become floats.
+    """
+    value: Any = result.get(HOST)
+    is_number = not isinstance(value, bool) and isinstance(value, Real)  # numpy's flags are none
+    return int(value) if is_number and float(value).is_integer() else None
 
 
 def environment_of(config: Mapping[str, Any]) -> Any:

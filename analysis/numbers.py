@@ -54,9 +54,11 @@ def share(part: float) -> str:
 
 
 def count(amount: int, thing: str) -> str:
-    """Return `1 trial`, `24 trials`."""
-    plural = thing if amount == 1 else thing[:-1] + "ies" if thing.endswith("y") else f"{thing}s"
-    return f"{amount:,} {plural}"
+    """Return `1 trial`, `24 trials`, `2 queries`, `2 processes`."""
+    plural = thing[:-1] + "ies" if thing.endswith("y") else f"{thing}s"
+    if thing.endswith("s"):
+        plural = f"{thing}es"
+    return f"{amount:,} {thing if amount == 1 else plural}"
 
 
 def listed(parts: list[str]) -> str:

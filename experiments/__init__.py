@@ -14,6 +14,7 @@ from tunescape.shared_names import make_room
 
 if TYPE_CHECKING:
     from experiments.errors import PreflightError, SpecError, SweepError
+    from experiments.running.batched import batched
     from experiments.running.runner import resume, run
     from experiments.running.tuner import build_tuner
     from experiments.spec.schema import SweepSpec

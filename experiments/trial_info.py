@@ -9,6 +9,7 @@ from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.names import HOST
 from analysis.results.failures import shown_cause
 from analysis.results.rows import flatten
 from experiments.spec.metrics import TWICE
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 #: Key of a trial's last result: True if a scheduler ended the trial before its stop criterion.
 PRUNED = "pruned"
 
-# What Tune adds to every result about the process and the clock, not about the training.
+# What Tune adds to every result about the process and the clock, not about the training; and what a
+# host adds.
 _BOOKKEEPING = frozenset(
     {
         "date",
         "done",
         "experiment_tag",
+        HOST,
         "hostname",
         "iterations_since_restore",
         "node_ip",
@@ -41,7 +44,7 @@ _BOOKKEEPING = frozenset(
 def numeric_metrics(result: Mapping[str, Any]) -> tuple[dict[str, float], list[str]]:
     """Return the metrics of a Tune result and the keys whose values are not finite.
 
-    Booleans, Tune's book-keeping (process ids, node addresses, time stamps), the config, and older
+    Booleans, book-keeping (process ids, hosts, node addresses, time stamps), the config, and older
     names of metrics that are there under their newer ones are left out.
 
     Args:

@@ -26,7 +26,8 @@ def cost_frame(results: Source | Sequence[Source]) -> pd.DataFrame:
     CPU and GPU seconds are what was held, not what was used: the CPUs and GPUs of all the trial's
     bundles times its seconds, result by result, for a scheduler may give a trial more on the way.
     Our algorithms report them (`num_cpus`, `num_gpus`); of another trainable they are known
-    only from a `ResultGrid`. What is not known is NaN.
+    only from a `ResultGrid`. What is not known is NaN. Of trials that share a process (`host` in
+    `trials_frame`) each counts all that the process held.
 
     Seconds are those of the trial's own clock, `time_total_s`: setting up, and waiting for a
     place, do not count. What a kill lost does not count either. Under PBT a trial that went on from

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analysis.names import ENV_STEPS, ITERATION, RETURN, SECONDS
+from analysis.names import ENV_STEPS, HOST, ITERATION, RETURN, SECONDS
 from analysis.results.records import TrialRecord
 from analysis.results.rows import flatten
 from analysis.results.sources import are_several, load_sweeps
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from analysis.results.records import Source
 
 SWEEP = "sweep"
-_OWN = (SWEEP, "trial_id", "status", ITERATION)
+_OWN = (SWEEP, "trial_id", "status", HOST, ITERATION)
 _AXES = (ITERATION, ENV_STEPS, SECONDS)
 
 
@@ -30,8 +30,9 @@ def trials_frame(results: Source | Sequence[Source]) -> pd.DataFrame:
         results: A `ResultGrid`, the path of a sweep folder, or several; see `load_sweeps`.
 
     Returns:
-        A frame with `trial_id`, `status` and `training_iteration`, then a column per metric
-        (the last row's value; NaN where a trial did not report it), the sweep's objective first and
+        A frame with `trial_id`, `status`, where trials shared processes `host` (the one that
+        trained it last, counted from 0), and `training_iteration`, then a column per metric (the
+        last row's value; NaN where a trial did not report it), the sweep's objective first and
         losses last, then a `config/...` column per setting, nested ones joined by `/`. Trials
         without a result have `training_iteration` 0. `frame.attrs["varying"]` lists the config
         columns that the search varied, in the order of the config. Of several sweeps (a list, or a
@@ -45,10 +46,13 @@ def trials_frame(results: Source | Sequence[Source]) -> pd.DataFrame:
     for head, trial in trials:
         last = dict(trial.frame.iloc[-1]) if len(trial.frame) else {ITERATION: 0}
         row = {**head, "status": trial.status, ITERATION: int(last[ITERATION])}
-        row.update({str(k): v for k, v in last.items() if k not in _OWN})
+        row.update({str(k): v for k, v in last.items() if k == HOST or k not in _OWN})
         row.update(flatten(trial.config, "config/"))
         rows.append(row)
     frame = pd.DataFrame(rows)
+    hosts = [trial.host for _, trial in trials]
+    if hosts.count(None) < len(hosts):
+        frame[HOST] = pd.Series(hosts, frame.index, dtype="Int64")
     names = [str(c) for c in frame.columns if c not in _OWN]
     metrics = [c for c in names if not c.startswith("config/")]
     settings = [c for c in names if c.startswith("config/")]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.frames.frames import varying
-from analysis.names import ENV_STEPS, ITERATION, SECONDS, finite, sign_of
+from analysis.names import ENV_STEPS, HOST, ITERATION, SECONDS, finite, sign_of
 from analysis.ranking.order import Course, best_first
 from analysis.results.load import load_sweep
 from analysis.results.records import Sweep, TrialRecord
@@ -45,7 +45,8 @@ def leaderboard(
 
     Returns:
         A frame with `rank` (from 1), `trial_id`, `last` and `best` (values of `metric`),
-        a `config/...` column per hyperparameter that varies, `status`, `best_iteration`,
+        a `config/...` column per hyperparameter that varies, `status`, where trials shared
+        processes `host` (the one that trained it last, counted from 0), `best_iteration`,
         `reached` (env steps at which the trial was first as good as `last`),
         `training_iteration`, `num_env_steps_sampled_lifetime` and `time_total_s` (seconds).
         `attrs` holds `metric` and `mode`.
@@ -61,6 +62,7 @@ def leaderboard(
             raise ResultsError(f"top must be at least 1, not {top}")
         trials = trials[:top]
     names = varying(sweep.trials)
+    hosted = bool(sweep.hosts)
     rows = []
     for rank, (trial, score) in enumerate(trials, start=1):
         flat = flatten(trial.config, "config/")
@@ -72,6 +74,7 @@ def leaderboard(
             # What a narrow screen shows of a wide frame is its beginning and its end.
             **{name: flat.get(name) for name in names},
             "status": trial.status,
+            **({HOST: trial.host} if hosted else {}),
             "best_iteration": score.iteration,
             "reached": score.course.reached(sign_of(mode)) if score.found else None,
             ITERATION: trial.last(ITERATION),
@@ -79,8 +82,9 @@ def leaderboard(
             SECONDS: trial.last(SECONDS),
         }
         rows.append(row)
-    counts = dict.fromkeys(("rank", "best_iteration", "reached", ITERATION, ENV_STEPS), "Int64")
-    frame = pd.DataFrame(rows).astype(counts)
+    counts = ["rank", "best_iteration", "reached", ITERATION, ENV_STEPS]
+    counts += [HOST] if hosted else []
+    frame = pd.DataFrame(rows).astype(dict.fromkeys(counts, "Int64"))
     frame.attrs.update(metric=metric, mode=mode)
     return frame
 

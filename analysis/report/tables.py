@@ -61,9 +61,10 @@ def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) ->
     seeds = bool(data.seeds)
     columns = ["#", "Trial", "Value", *(["95 % interval"] if seeds else []), "Best"]
     counted = "Env steps" if data.steps == ENV_STEPS else "Trained steps"
-    columns += [counted, "Time", "Status", *data.settings]
+    hosted = bool(data.sweep.hosts)
+    columns += [counted, "Time", "Status", *(["Host"] if hosted else []), *data.settings]
     numeric = [True, False, True, *([True] if seeds else []), True, True, True, False]
-    numeric += [name in data.numeric for name in data.settings]
+    numeric += [*([True] if hosted else []), *(name in data.numeric for name in data.settings)]
     rows = []
     for rank, (trial, score) in enumerate(data.ranked[:MAX_ROWS], start=1):
         spent = trial.last(SECONDS)
@@ -77,6 +78,7 @@ def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) ->
             _cell(trial.last(data.steps)),
             Cell(duration(spent), spent),
             Cell(_status(trial, data)),
+            *([_cell(trial.host)] if hosted else []),
         ]
         flat = flatten(trial.config)
         row += [value_cell(flat.get(name)) for name in data.settings]
@@ -85,6 +87,8 @@ def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) ->
         "Value: the last one of each trial. Best: the best one on the way, which favours long and "
         "noisy trials."
     )
+    if hosted:
+        note += " Host: which of the sweep's processes trained it last, counted from 0."
     if len(data.ranked) > MAX_ROWS:
         which = f"The best {MAX_ROWS} of {len(data.ranked):,} trials"
         note = f"{which}; `analysis.leaderboard` has all. {note}"

@@ -37,7 +37,7 @@ class Summary:
 def summary(data: ReportData) -> Summary:
     """Return the sweep in a few sentences, with honest cautions."""
     said = Summary([_what(data)])
-    for part in (_winner, _estimated, _held_out, _cost, _mattered, _failed):
+    for part in (_winner, _estimated, _held_out, _cost, _shared, _mattered, _failed):
         sentences, cautions = part(data)
         said.sentences += sentences
         said.cautions += cautions
@@ -336,6 +336,15 @@ def _cost(data: ReportData) -> Said:
             said += f"; {len(early)} of {count(len(trials), 'trial')} stopped early, which spared "
             said += share(spared / full)
     return [f"{said}."], []
+
+
+def _shared(data: ReportData) -> Said:
+    """Say how many processes the trials shared, and what that does to their times."""
+    hosts = data.sweep.hosts
+    if not hosts:
+        return [], []
+    trials, processes = count(sum(hosts.values()), "trial"), count(len(hosts), "process")
+    return [f"{trials} in {processes}: each one's time includes waiting for those beside it."], []
 
 
 def _span(data: ReportData) -> float:

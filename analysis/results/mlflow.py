@@ -2,8 +2,8 @@
 
 What MLflow holds is what `experiments.tracking.runs` writes there: finite numbers by environment
 step and time, settings as text. So a frame from MLflow lacks texts, flags (`done`) and values
-that are not finite; counts are floats; a setting that was the text `"1"` comes back as a number.
-All else equals the folder's.
+that are not finite; counts are floats; a setting that was the text `"1"` comes back as a number;
+all results of a trial have the `host` that trained it last. All else equals the folder's.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from analysis.credentials import scrubbed
-from analysis.names import ITERATION
+from analysis.names import HOST, ITERATION
 from analysis.results.mlflow_history import Point, histories
 from analysis.results.mlflow_reading import open_store, pages, search_runs, value_of
 from analysis.results.mlflow_tags import (
     CHANGED_TAGS,
     FOLDER_TAG,
+    HOST_TAG,
     KIND_TAG,
     NAME_TAG,
     STATUS_TAG,
@@ -122,6 +123,8 @@ def _trial(run: Run, points: Iterable[Point], searched: tuple[str, ...]) -> Tria
     tags, params = run.data.tags, {k: value_of(text) for k, text in run.data.params.items()}
     rows = one_timeline(_rows(points, params, tags))
     configs = [row.pop("config") for row in rows]
+    if (host := tags.get(HOST_TAG, "")).isdecimal():
+        rows = [{**row, HOST: int(host)} for row in rows]
     config = configs[-1] if configs else nest(params)
     columns = sorted({name for row in rows for name in row})
     frame = pd.DataFrame(rows, columns=columns).astype({ITERATION: int} if rows else {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from analysis.names import finite
+from analysis.names import HOST, finite, host_of
 from analysis.results.checkpoints import POLICY, CheckpointRecord, find_checkpoints
 from analysis.results.rows import ResultsError
 from trainables.core.suggestions import suggestion
@@ -70,6 +71,13 @@ class TrialRecord:
         return float(values.iloc[-1]) if len(values) else None
 
     @property
+    def host(self) -> int | None:
+        """Which of its sweep's processes trained it last; None where it had one of its own."""
+        if HOST not in self.frame or not len(self.frame):
+            return None
+        return host_of({HOST: self.frame[HOST].iloc[-1]})
+
+    @property
     def checkpoints(self) -> list[CheckpointRecord]:
         """Those whose result is known, oldest first."""
         return self._checkpoints[0]
@@ -93,13 +101,20 @@ class Sweep:
     path: Path
     trials: list[TrialRecord]
 
+    @property
+    def hosts(self) -> dict[int, int]:
+        """How many trials each of the processes that several share trained last."""
+        found = Counter(trial.host for trial in self.trials)
+        return {host: found[host] for host in sorted(h for h in found if h is not None)}
+
     def require_metric(self, metric: str) -> None:
         """Check that some trial reported `metric`.
 
         Raises:
             ResultsError: No trial did; the message names the nearest metrics.
         """
-        known = sorted({str(c) for trial in self.trials for c in trial.frame.columns})
+        columns = {str(c) for trial in self.trials for c in trial.frame.columns}
+        known = sorted(columns - {HOST})
         if metric in known:
             for trial in self.trials:
                 if metric in trial.frame and not is_numeric_dtype(trial.frame[metric]):

@@ -81,13 +81,22 @@ def time_to_score(target: float, cap: float, seed: int) -> dict[str, Any]:
     }
 
 
-def sweep(trials: int, steps: int, seed: int) -> dict[str, Any]:
-    """Seconds of a random search over the learning rate under Tune, two trials at a time."""
+def sweep(trials: int, steps: int, seed: int, *, together: bool = False) -> dict[str, Any]:
+    """Seconds of a random search over the learning rate under Tune on two CPUs.
+
+    Args:
+        trials: How many.
+        steps: Environment steps of each.
+        seed: Of all.
+        together: Whether trials are trained together in two processes, or two at a time.
+    """
     # Tune would change into each trial's folder.
     os.environ.setdefault("RAY_CHDIR_TO_TRIAL_DIR", "0")
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
     import ray
     from ray import tune
+
+    from experiments.running.batched import batched
 
     logging.getLogger("ray").setLevel(logging.ERROR)
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
@@ -98,13 +107,15 @@ def sweep(trials: int, steps: int, seed: int) -> dict[str, Any]:
                 PPO,
                 param_space={**EQUAL, "lr": tune.loguniform(1e-4, 1e-2), "seed": seed},
                 tune_config=tune.TuneConfig(
-                    num_samples=trials, max_concurrent_trials=2, reuse_actors=True
+                    num_samples=trials,
+                    max_concurrent_trials=None if together else 2,
+                    reuse_actors=True,
                 ),
                 run_config=tune.RunConfig(
                     name="ours", storage_path=storage, stop={STEPS: steps}, verbose=0
                 ),
             )
-            grid = tuner.fit()
+            grid = (batched(tuner) if together else tuner).fit()
             seconds = time.perf_counter() - begin
             rows = [grid[i].metrics or {} for i in range(len(grid))]
     finally:
@@ -128,13 +139,14 @@ def main() -> None:
     parser.add_argument("--cap", type=float, default=300.0, help="seconds after which to give up")
     parser.add_argument("--trials", type=int, default=8, help="trials of the sweep")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--together", action="store_true", help="train trials of it together")
     args = parser.parse_args()
     if args.task == "throughput":
         result = throughput(args.steps, args.warmup, args.seed)
     elif args.task == "time-to-score":
         result = time_to_score(args.target, args.cap, args.seed)
     else:
-        result = sweep(args.trials, args.steps, args.seed)
+        result = sweep(args.trials, args.steps, args.seed, together=args.together)
     print(json.dumps({"contestant": "ours", "task": args.task, "seed": args.seed, **result}))
 
 

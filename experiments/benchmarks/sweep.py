@@ -1,9 +1,10 @@
 """Seconds of a sweep under Tune: 8 trials of PPO on CartPole, 40,960 steps each, on 2 CPUs.
 
-The same random search over the learning rate, two trials at a time, with Tunescape's trainable and
-with RLlib's. The clock starts when Ray is up::
+The same random search over the learning rate with Tunescape's trainable, two trials at a time and
+trained together in two processes, and with RLlib's. The clock starts when Ray is up::
 
     python -m experiments.benchmarks.sweep --peers-python /path/to/peers/bin/python
+    python -m experiments.benchmarks.sweep --trials 32 --peers-python /path/to/peers/bin/python
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from experiments.benchmarks.gather import (
     verdict,
 )
 
-CONTESTANTS = ("ours", "rllib")
-REQUIRED = 4.0
-"""RLlib's seconds over ours, at least."""
+CONTESTANTS = ("ours", "batched", "rllib")
+REQUIRED = {("rllib", "ours"): 4.0, ("ours", "batched"): 2.0, ("rllib", "batched"): 8.0}
+"""Seconds of one over those of another, at least."""
 
 
 def main() -> None:
@@ -47,21 +48,21 @@ def main() -> None:
 
     results = rounds(names, args.rounds, task, lambda result: f"{result['seconds']:>7.1f} s")
     title = f"A sweep of {args.trials} trials, {args.steps:,} steps each, 2 CPUs"
-    view = table(title, "", "seconds", "range", "best return", "ratio", "")
-    ours = middle(results["ours"], "seconds") if "ours" in results else None
+    view = table(title, "", "seconds", "range", "best return")
     for name, measured in results.items():
-        ratio = middle(measured, "seconds") / ours if ours and name != "ours" else None
-        view.add_row(
-            LABELS[name],
-            f"{middle(measured, 'seconds'):.1f}",
-            spread(measured, "seconds"),
-            f"{middle(measured, 'best'):.0f}",
-            f"{ratio:.2f}" if ratio else "",
-            verdict(ratio, REQUIRED) if ratio else "",
-        )
+        seconds = f"{middle(measured, 'seconds'):.1f}"
+        best = f"{middle(measured, 'best'):.0f}"
+        view.add_row(LABELS[name], seconds, spread(measured, "seconds"), best)
     console.print(view)
+    ratios = table("Seconds of one over those of another", "", "ratio", "")
+    for (slow, fast), least in REQUIRED.items():
+        if slow in results and fast in results:
+            ratio = middle(results[slow], "seconds") / middle(results[fast], "seconds")
+            label = f"{LABELS[slow]} over {LABELS[fast]}"
+            ratios.add_row(label, f"{ratio:.2f}", verdict(ratio, least))
+    console.print(ratios)
     settings = {"rounds": args.rounds, "trials": args.trials, "steps": args.steps}
-    keep(args.out, "sweep", settings, results)
+    keep(args.out, "sweep" if args.trials == 8 else f"sweep_{args.trials}", settings, results)
 
 
 if __name__ == "__main__":

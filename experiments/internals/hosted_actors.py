@@ -17,6 +17,7 @@ from ray.air.execution import ResourceManager
 from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.tune.execution import tune_controller
 
+from trainables.runtime.members.handle import MemberHandle
 from trainables.runtime.members.host import Host
 
 
@@ -59,80 +60,51 @@ class Hosts:
     """
 
     def __init__(self, count: int, options: Mapping[str, Any], places: int):
-        # A trial trains and is told to stop, at most.
+        # A trial trains and is told to stop, at most; and `live` takes one.
         self._options = {"max_concurrency": 2 * places + 8, **options}
         self._handles: list[Any] = [None] * count
+        self._lives: list[Any] = [None] * count  # each ends with its process
         self._members: list[set[str]] = [set() for _ in range(count)]
         self._numbers = itertools.count()
 
     def start(self) -> None:
-        """Start those that do not run."""
-        for index, handle in enumerate(self._handles):
-            if handle is None:
-                self._handles[index] = ray.remote(Host).options(**self._options).remote(index)
+        """Start those that do not run, or no more."""
+        lives = [life for life in self._lives if life is not None]
+        over, _ = ray.wait(lives, num_returns=len(lives), timeout=0) if lives else ([], [])
+        for index, life in enumerate(self._lives):
+            if life is None or life in over:
+                host: Any = ray.remote(Host).options(**self._options).remote(index)
+                self._handles[index], self._lives[index] = host, host.live.remote()
 
     def member(self, trainable: Any, kwargs: dict[str, Any]) -> MemberHandle:
         """Have a trial made in the process with the fewest.
 
         Args:
-            trainable: Its class.
+            trainable: Its class; one that has `parallel` processes may use as many.
             kwargs: What the class is made with.
         """
         self.start()
-        index = min(range(len(self._handles)), key=lambda index: len(self._members[index]))
+        by_load = sorted(range(len(self._handles)), key=lambda index: len(self._members[index]))
+        # In one order for all: a trial may wait for its members in hosts that come after its own.
+        used = sorted(by_load[: getattr(trainable, "parallel", 1)])
         name = f"member_{next(self._numbers)}"
-        self._members[index].add(name)
-        host = self._handles[index]
-        return MemberHandle(host, name, host.make.remote(name, trainable, kwargs))
+        for index in used:
+            self._members[index].add(name)
+        host, *peers = [self._handles[index] for index in used]
+        return MemberHandle.make(host, name, trainable, kwargs, *peers)
 
-    def left(self, member: MemberHandle) -> None:
+    def left(self, name: str) -> None:
         """Note that a trial is gone."""
         for members in self._members:
-            members.discard(member.name)
-
-    def died(self, member: MemberHandle) -> None:
-        """Have another process take the place of a member's, which has died."""
-        if member.host in self._handles:
-            self._handles[self._handles.index(member.host)] = None
+            members.discard(name)
 
     def end(self) -> None:
         """End all processes; `start` starts others."""
         for index, host in enumerate(self._handles):
             if host is not None:
                 ray.kill(host)
-            self._handles[index] = None
+            self._handles[index] = self._lives[index] = None
             self._members[index].clear()
-
-
-class MemberHandle:
-    """What Tune takes for the handle of a trial's actor.
-
-    Args:
-        host: The handle of the process.
-        name: Of the trial there.
-        made: Resolves once the trial is made.
-    """
-
-    def __init__(self, host: Any, name: str, made: Any):
-        self.host, self.name, self.made = host, name, made
-
-    def __getattr__(self, method: str) -> Any:
-        if method.startswith("__") and method not in ("__ray_ready__", "__ray_terminate__"):
-            raise AttributeError(method)
-        return _Method(self, method)
-
-
-class _Method:
-    def __init__(self, handle: MemberHandle, method: str):
-        self._handle, self._method = handle, method
-
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
-        handle = self._handle
-        if self._method == "__ray_ready__":
-            return handle.made
-        if self._method == "__ray_terminate__":
-            return handle.host.end.remote(handle.name)
-        return handle.host.call.remote(handle.name, self._method, args, kwargs)
 
 
 class HostedActors(RayActorManager):
@@ -179,13 +151,12 @@ class HostedActors(RayActorManager):
         return started
 
     def _await_start(self, tracked: Any) -> None:
-        handle, _ = self._live_actors_to_ray_actors_resources[tracked]
-        self._tracked_actors_to_state_futures[tracked].add(handle.made)
+        member: Any = self._live_actors_to_ray_actors_resources[tracked][0]
+        made = member.made
+        self._tracked_actors_to_state_futures[tracked].add(made)
         self._actor_state_events.track_future(
-            future=handle.made,
-            on_result=lambda _: self._actor_start_resolved(
-                tracked_actor=tracked, future=handle.made
-            ),
+            future=made,
+            on_result=lambda _: self._actor_start_resolved(tracked_actor=tracked, future=made),
             on_error=lambda error: self._actor_start_failed(tracked_actor=tracked, exception=error),
         )
 
@@ -194,32 +165,16 @@ class HostedActors(RayActorManager):
         if not self._live_actors_to_kill:
             return False
         tracked = self._live_actors_to_kill.pop()
-        handle, _ = self._live_actors_to_ray_actors_resources[tracked]
-        handle.host.end.remote(handle.name)
+        member: Any = self._live_actors_to_ray_actors_resources[tracked][0]
+        member.end()
         self._cleanup_actor_futures(tracked)
         self._actor_stop_resolved(tracked)
         return True
 
     def _cleanup_actor(self, tracked_actor: Any) -> None:
-        handle, _ = self._live_actors_to_ray_actors_resources[tracked_actor]
+        member: Any = self._live_actors_to_ray_actors_resources[tracked_actor][0]
         super()._cleanup_actor(tracked_actor)
-        self._hosts.left(handle)
-
-    def _actor_task_failed(self, tracked_actor_task: Any, exception: Exception) -> None:
-        if isinstance(exception, ray.exceptions.RayActorError):
-            self._forget_host(tracked_actor_task._tracked_actor)
-        super()._actor_task_failed(tracked_actor_task, exception)
-
-    def _actor_start_failed(self, tracked_actor: Any, exception: Exception) -> None:
-        if isinstance(exception, ray.exceptions.RayActorError):
-            self._forget_host(tracked_actor)
-        super()._actor_start_failed(tracked_actor, exception)
-
-    def _forget_host(self, tracked: Any) -> None:
-        """Have another process take the place of one that has died."""
-        live = self._live_actors_to_ray_actors_resources.get(tracked)
-        if live is not None:
-            self._hosts.died(live[0])
+        self._hosts.left(member.name)
 
     def cleanup(self) -> None:
         """End all processes and give back what was acquired; it can be used anew."""
@@ -230,4 +185,5 @@ class HostedActors(RayActorManager):
             for _ in waiting:
                 self._resource_manager.cancel_resource_request(request)
         self._resource_manager.clear()
-        self.__init__(self._resource_manager, self._hosts)  # type: ignore[misc]  # as Tune's own does
+        # As Tune's own does.
+        self.__init__(self._resource_manager, self._hosts)  # type: ignore[misc]

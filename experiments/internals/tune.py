@@ -7,6 +7,7 @@ trial. `tests` names the version of Ray for which these parts are as they are ta
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from ray.train._internal.session import _TrainingResult
 from ray.tune.experiment import Trial
 from ray.tune.result import EXPR_RESULT_FILE, TRIAL_INFO
 from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
+from ray.tune.search.variant_generator import _count_variants, generate_variants
 from ray.tune.utils.serialization import TuneFunctionEncoder
 from ray.tune.utils.util import SafeFallbackEncoder
 
@@ -281,21 +283,45 @@ def forget_checkpoints(trial: Trial) -> None:
 # -- a restored sweep, and what came out of one ----------------------------------------------------
 
 
-class Restored:
-    """A Tuner that was restored, opened.
+class OpenedTuner:
+    """A Tuner, opened.
 
     Attributes:
-        trials: The trials as they were saved; None if Tune could not read its state.
+        trainable: The class of its trials.
+        trials: Of a restored one, as they were saved; None if Tune could not read its state.
         run_config: The Tuner's own.
         tune_config: Likewise.
     """
 
     def __init__(self, tuner: Tuner) -> None:
         internal: Any = tuner._local_tuner
-        analysis = internal._experiment_analysis
+        self._internal, analysis = internal, internal._experiment_analysis
+        self.trainable: Any = internal.converted_trainable
         self.trials: list[Trial] | None = None if analysis is None else analysis.trials
         self.run_config: Any = internal.get_run_config()
-        self.tune_config: Any = internal._tune_config
+
+    @property
+    def tune_config(self) -> Any:
+        return self._internal._tune_config
+
+    @tune_config.setter
+    def tune_config(self, config: Any) -> None:
+        self._internal._tune_config = config
+
+    def first_config(self) -> dict[str, Any]:
+        """Return the settings of a trial, drawn from the space where they are not fixed."""
+        if self.trials:
+            return dict(self.trials[0].config)
+        space = {"config": self._internal.param_space or {}}
+        return dict(next(generate_variants(space))[1]["config"])
+
+    def num_trials(self) -> int:
+        """Return how many trials a search of Tune's own makes at most."""
+        if self.trials is not None:  # it may make more, from a space that is not at hand
+            return sys.maxsize
+        samples = self.tune_config.num_samples
+        space = {"config": self._internal.param_space or {}, "num_samples": samples}
+        return int(_count_variants(space, [])) if samples > 0 else sys.maxsize
 
 
 def trials_of(results: ResultGrid) -> list[Trial]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ray import tune
 
+from analysis.names import HOST
 from analysis.results.rows import flatten
 from experiments.errors import SweepError
 from experiments.spec.schema import SweepSpec
@@ -73,7 +74,7 @@ def _message(metric: str, key: str, trial_id: str, seen: int, row: dict[str, Any
     reported = sorted(
         name
         for name, value in row.items()
-        if isinstance(value, (int, float)) and not name.startswith(_NOT_METRICS)
+        if isinstance(value, (int, float)) and not (name == HOST or name.startswith(_NOT_METRICS))
     )
     results = "the first result" if seen == 1 else f"the first {seen} results"
     where = key if key.endswith(metric) else f"{key} = {metric!r}"

@@ -10,7 +10,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from analysis.names import ENV_STEPS, ITERATION, SECONDS
+from analysis.names import ENV_STEPS, HOST, ITERATION, SECONDS, host_of
 from analysis.numbers import clock, large, short
 from analysis.results.rows import flatten
 from experiments.activity import nothing_to_tell
@@ -204,6 +204,8 @@ class Progress(tune.Callback):
                 parts.append(f"{self.metric}={short(result.get(self.metric))}")
                 parts.append(spent(result))
                 parts.append(f"iteration={result.get(ITERATION, 0)}")
+                if (host := host_of(result)) is not None:
+                    parts.append(f"{HOST}={host}")
                 if self._order.best(self._trials) is trial:
                     parts.append("best so far")
             self._say("  ".join(part for part in parts if part))
@@ -310,6 +312,7 @@ class Progress(tune.Callback):
             speed=self._speeds.of(trial) if status == "running" else None,
             seconds=self._trained_s(trial, status),
             is_best=is_best,
+            host=host_of(result),
         )
 
     def _trained_s(self, trial: Trial, status: str) -> float | None:

@@ -1,8 +1,8 @@
 """The live table of a sweep: a row for each trial, as many columns as fit, and none of them cut.
 
 The settings that differ come right after the trial, then what was reached. On a narrow terminal
-headings are folded, the widest first; then columns go: steps/s, iterations, time, env steps, and
-then settings from the last on. Trial, status and objective always stay.
+headings are folded, the widest first; then columns go: the host, steps/s, iterations, time, env
+steps, and then settings from the last on. Trial, status and objective always stay.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from analysis.names import HOST
 from analysis.numbers import clock, large, short
 from experiments.fitted_columns import Column, fitting, short_names
 
 MAX_SETTINGS = 8  # columns of settings, however wide the terminal is
-_LAST_KEPT = ("env steps", "time", "iter", "steps/s")  # the last one is the first to go
+_LAST_KEPT = ("env steps", "time", "iter", "steps/s", HOST)  # the last one is the first to go
 _OBJECTIVE_WIDTH = 12  # its heading's, in characters, if it can be folded to that
 
 STATUS_STYLE = {
@@ -47,6 +48,7 @@ class TrialRow:
         speed: Env steps per second.
         seconds: The seconds that it has trained.
         is_best: Whether it leads.
+        host: Which of the sweep's processes trained it last; None where it has one of its own.
     """
 
     trial_id: str
@@ -58,6 +60,7 @@ class TrialRow:
     speed: float | None
     seconds: float | None
     is_best: bool
+    host: int | None = None
 
 
 class TrialTable:
@@ -105,6 +108,7 @@ class TrialTable:
         rows, headings = self._rows, short_names(self._settings)
         # A trainable of one's own may report no environment steps.
         steps = any(row.env_steps is not None for row in rows)
+        hosted = any(row.host is not None for row in rows)
         counted = steps or all(row.iteration is None for row in rows)
         return [
             Column("trial", "trial", tuple(row.trial_id for row in rows)),
@@ -131,8 +135,9 @@ class TrialTable:
                     ("iter", (_or_empty(row.iteration, str) for row in rows)),
                     ("steps/s", (_or_empty(row.speed, large) for row in rows)),
                     ("time", (_or_empty(row.seconds, clock) for row in rows)),
+                    (HOST, (_or_empty(row.host, str) for row in rows)),
                 )
-                if counted or key in ("iter", "time")
+                if (hosted if key == HOST else counted or key in ("iter", "time"))
             ),
         ]
 

@@ -96,6 +96,7 @@ def prepare_tuner(
         search = TogetherLimiter(search.searcher, alive, count)
     scheduler, keeper = durable(build_scheduler(spec, space, trainable, count))
     mlflow = _mlflow_logger(sweep, spec_file) if spec.mlflow.enabled else None
+    _tell_hosts(mlflow, sweep)
     # The keeper comes first: it adds to results what the others read.
     watch = MetricWatch(watched_metrics(spec), families(declared_metrics(trainable)))
     callbacks: list[tune.Callback] = [keeper, watch, *file_loggers(spec.loggers)]
@@ -168,7 +169,7 @@ def restore_tuner(
 
     from experiments.durability.keeper import SweepKeeper
     from experiments.durability.resumption import ResumedSearch, plan_changes
-    from experiments.internals.tune import Restored
+    from experiments.internals.tune import OpenedTuner
     from experiments.monitor.progress import Progress
     from experiments.running.user_callbacks import GuardedCallback, callbacks_of
     from experiments.tracking.logger import MLflowLogger
@@ -184,7 +185,7 @@ def restore_tuner(
         ) from error
     except Exception as error:  # unpickling a damaged file may raise anything
         raise SweepError(f"{folder}: the state of the sweep cannot be read: {error}") from error
-    restored = Restored(tuner)
+    restored = OpenedTuner(tuner)
     if restored.trials is None:  # Tune swallows the reason
         raise SweepError(f"{folder}: the state of the sweep cannot be read")
     run_config, tune_config = restored.run_config, restored.tune_config
@@ -193,6 +194,7 @@ def restore_tuner(
     mlflow = next((c for c in run_config.callbacks if isinstance(c, MLflowLogger)), None)
     if mlflow is not None and without_credentials(sweep.tracking_uri) == mlflow.tracking_uri:
         mlflow.tracking_uri = sweep.tracking_uri  # its credentials are not saved
+    _tell_hosts(mlflow, sweep)
     limiter = tune_config.search_alg
     changes = plan_changes(
         restored.trials,
@@ -233,6 +235,15 @@ def _hosts(sweep: Sweep) -> Hosts | None:
     if ray.is_initialized():
         hosts.start()
     return hosts
+
+
+def _tell_hosts(mlflow: MLflowLogger | None, sweep: Sweep) -> None:
+    plan = sweep.hosting
+    if mlflow is None or not isinstance(plan, HostPlan):
+        return
+    from experiments.tracking.names import hosting_tags
+
+    mlflow.tag_sweep(hosting_tags(plan.num_hosts, plan.places))
 
 
 def _with_hosts(tuner: tune.Tuner, hosts: Hosts | None) -> tune.Tuner:

@@ -59,6 +59,14 @@ class SearchKind(Generic[Options]):
         """Return the number of trials of a sweep."""
         return spec.num_samples * sum(1 for _ in space.grid_points(whole=self.whole_grid))
 
+    def at_a_time(self, total: int) -> int:
+        """Return how many trials may well run at a time where there is room for all.
+
+        Args:
+            total: The number of trials of the sweep.
+        """
+        return total
+
     def history_attributes(self) -> dict[str, Any]:
         """Return Optuna's marks on earlier sweeps' trials without which the sampler misses them."""
         return {}

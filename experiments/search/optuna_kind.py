@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -124,6 +125,11 @@ class OptunaKind(SearchKind[Optunas]):
 
 class LearningKind(OptunaKind[Learning]):
     """A search that learns from results, those of earlier sweeps too."""
+
+    def at_a_time(self, total: int) -> int:
+        """Return a quarter of all, so that it has results to learn from, or those drawn blindly."""
+        first = getattr(self.options, "n_startup_trials", None) or 0
+        return max(first, math.ceil(total / 4))
 
     def check(self, document: Document, spec: SweepSpec, space: SearchSpace) -> None:
         super().check(document, spec, space)

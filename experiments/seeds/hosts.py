@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,8 @@ from experiments.internals.tune import TRIAL_INFO_KEY, counters_of, set_counters
 from experiments.trial_info import numeric_metrics
 from trainables.core.checkpoint import load_state, save_state
 from trainables.core.errors import ConfigError
+from trainables.runtime.members.handle import MemberHandle
+from trainables.runtime.members.host import peers
 from trainables.runtime.members.meeting import Meeting
 
 _DICT_STATE = "trainable"  # the state of a trainable whose `save_checkpoint` returns a dict
@@ -135,7 +136,8 @@ class SeedHost:
 class SeedHosts:
     """All processes of a trial. Seeds are dealt to them in turn, and the trial's own is the first.
 
-    In a trial of Tune there is a process for each bundle, outside of Tune only the own one.
+    In a trial of Tune there is a process for each bundle; a trial that is a member of a host has
+    members in others; elsewhere there is only the own one.
 
     Args:
         trainable_class: What is instantiated, once for each seed.
@@ -147,12 +149,7 @@ class SeedHosts:
         self, trainable_class: type[tune.Trainable], seeds: Sequence[int], *, batched: bool = False
     ) -> None:
         self._here = SeedHost(trainable_class, batched=batched)
-        group = get_current_placement_group() if ray.is_initialized() else None
-        self._children: list[Any] = []
-        if group is not None:
-            count = min(len(seeds), group.bundle_count)
-            make = partial(_child, trainable_class, group, batched=batched)
-            self._children = [make(index) for index in range(1, count)]
+        self._children: list[Any] = _children(trainable_class, len(seeds) - 1, batched=batched)
         count = 1 + len(self._children)
         self._seeds = [list(seeds[first::count]) for first in range(count)]
 
@@ -176,7 +173,10 @@ class SeedHosts:
     def stop(self) -> None:
         """End the children and release what the instances here hold."""
         for child in self._children:
-            ray.kill(child)  # else they would keep the trial's bundles for ever
+            if isinstance(child, MemberHandle):
+                child.end()
+            else:
+                ray.kill(child)  # else they would keep the trial's bundles for ever
         self._children = []
         self._here.stop()
 
@@ -209,6 +209,21 @@ def naming(seed: int) -> Iterator[None]:
         raise type(error)(f"seed {seed}: {error}") from error
     except Exception as error:
         raise SeedError(f"seed {seed}: {type(error).__name__}: {error}") from error
+
+
+def _children(trainable_class: type[tune.Trainable], most: int, *, batched: bool) -> list[Any]:
+    """Return the processes beside the trial's own, `most` at most."""
+    if (beside := peers()) is not None:
+        arguments = {"trainable_class": trainable_class, "batched": batched}
+        return [
+            MemberHandle.make(host, f"{beside.name}_{number}", SeedHost, arguments)
+            for number, host in enumerate(beside.hosts[:most])
+        ]
+    group = get_current_placement_group() if ray.is_initialized() else None
+    if group is None:
+        return []
+    bundles = range(1, min(most + 1, group.bundle_count))
+    return [_child(trainable_class, group, index, batched=batched) for index in bundles]
 
 
 def _child(

@@ -188,7 +188,7 @@ class SweepSpec(Section):
     """Seed of the search and, unless `config.seed` is set, of every trial."""
     seeds: Seeds | None = None
     trial_batching: Literal["auto", False] = False
-    """`auto`: seeds of a trial that are in one process learn together, as one tensor program."""
+    """`auto`: trials share a few processes, and those of one learn together."""
     final: Final | None = None
     resources: Resources = Resources()
     checkpoint: Checkpointing = Checkpointing()

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.schedulers.kind import scheduler_kind
-from experiments.spec.schema import SweepSpec
-from experiments.spec.trainable import is_own
-from experiments.spec.trial_resources import trial_configs
-from search_spaces.space import SearchSpace
+from trainables.algorithm import Algorithm
 
 PLACES = 32
 """Trials of a host at most: of more the rows of a step do not fit into a processor's cache."""
+
+ENOUGH = "there is a process for each"
+"""Why few trials share none."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,13 @@ class HostPlan:
         num_hosts: How many.
         places: Trials at a time, of all hosts.
         resources: What each host has: that of one trial.
+        parallel: Hosts that the seeds of a trial are dealt to.
     """
 
     num_hosts: int
     places: int
     resources: Mapping[str, float]
+    parallel: int = 1
 
     @property
     def options(self) -> dict[str, Any]:
@@ -37,44 +39,55 @@ class HostPlan:
 
 
 def host_plan(
-    spec: SweepSpec,
-    space: SearchSpace,
     trainable: Any,
+    configs: Iterable[Mapping[str, Any]],
     num_trials: int,
     nodes: Sequence[Mapping[str, float]],
+    seeds: int = 1,
 ) -> HostPlan | str:
     """Return how trials are spread over hosts, or why each has a process of its own.
 
+    It makes one trial, since what its networks and optimiser are decides.
+
     Args:
-        spec: The sweep.
-        space: Its search space.
-        trainable: The class of its trials.
-        num_trials: How many there are.
+        trainable: The class that trains one seed of a trial.
+        configs: Those of trials: the first is typical, and the others differ from it in what may
+            change the resources.
+        num_trials: How many trials there are at a time at most.
         nodes: The resources of each node.
+        seeds: Of each trial.
     """
-    config_class = getattr(trainable, "config_class", None)
-    if is_own(trainable) or not getattr(config_class, "learns_together", False):
+    if not getattr(getattr(trainable, "config_class", None), "learns_together", False):
         return f"updates of {trainable.__name__} are not written for several trials"
-    if scheduler_kind(spec.scheduler).shares_cpus:
-        return f"the scheduler {spec.scheduler.algorithm} hands out CPUs to each trial"
-    requests = {
-        tuple(tuple(sorted(bundle.items())) for bundle in request.bundles)
-        for config in trial_configs(spec, space, trainable)
-        if (request := trainable.default_resource_request(config)) is not None
-    }
-    if len(requests) != 1:
+    configs = list(configs)
+    requests = [trainable.default_resource_request(config) for config in configs]
+    if any(request is None or request.bundles != requests[0].bundles for request in requests):
         return "trials ask for different resources"
-    [bundles] = requests
-    needed = dict(bundles[0])
-    if len(bundles) > 1:
-        return f"a trial has {len(bundles)} processes"
+    needed, *others = ({k: v for k, v in b.items() if v} for b in requests[0].bundles)
+    if others:
+        return f"a trial has {len(others) + 1} processes"
     if not set(needed) <= {"CPU", "GPU"} or not needed.get("CPU"):
         return f"a trial asks for {needed}"
-    hosts = sum(
-        int(min(node.get(name, 0) // amount for name, amount in needed.items() if amount))
-        for node in nodes
+    hosts = max(
+        1, sum(int(min(node.get(name, 0) // needed[name] for name in needed)) for node in nodes)
     )
-    trials = min(num_trials, spec.max_concurrent or num_trials, PLACES * max(1, hosts))
-    if trials <= hosts:
-        return "there is a process for each trial"
-    return HostPlan(max(1, hosts), trials, needed)
+    trials = min(num_trials, max(1, PLACES // seeds) * hosts)
+    if trials * seeds <= hosts:
+        return ENOUGH
+    if (reason := why_alone(trainable, configs[0])) is not None:
+        return reason
+    return HostPlan(hosts, trials, dict(needed), min(seeds, max(1, hosts // trials)))
+
+
+def why_alone(trainable: type[Any], config: Mapping[str, Any]) -> str | None:
+    """Return why the updates of a trial are not made together with those of others.
+
+    None if they are.
+    """
+    if not issubclass(trainable, Algorithm):
+        return f"{trainable.__name__} is none of Tunescape's algorithms"
+    trial = trainable(config=copy.deepcopy(dict(config)))
+    try:
+        return trial.why_alone()
+    finally:
+        trial.stop()

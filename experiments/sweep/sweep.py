@@ -15,7 +15,7 @@ from experiments.search.kind import search_kind
 from experiments.spec.paths import storage_dir, sweep_dir, tracking_uri
 from experiments.spec.schema import SweepSpec
 from experiments.spec.trainable import resolve_trainable, with_trial_resources
-from experiments.spec.trial_resources import TrialResources, needed_resources
+from experiments.spec.trial_resources import TrialResources, needed_resources, trial_configs
 from experiments.sweep.hosting import HostPlan, host_plan
 from experiments.sweep.load import spec_space
 from search_spaces.space import SearchSpace
@@ -36,6 +36,7 @@ class Sweep:
         folder: The folder that holds all that the sweep writes.
         tracking_uri: Where MLflow keeps its runs.
         num_trials: The number of trials in all.
+        hosting: How trials share processes, or why not; None: nobody asked for it.
     """
 
     spec: SweepSpec
@@ -45,20 +46,23 @@ class Sweep:
     folder: Path
     tracking_uri: str
     num_trials: int
+    hosting: HostPlan | str | None
 
     @classmethod
     def of(cls, spec: SweepSpec) -> Sweep:
         """Work out what follows from a checked spec.
 
-        Asks the Ray that runs, or else this machine, how many seeds of a trial fit side by side.
+        Asks the Ray that runs, or else this machine, what fits side by side.
         """
         space = spec_space(spec)
         count = search_kind(spec.search).total(spec, space)
         single = with_trial_resources(resolve_trainable(spec.trainable), spec.resources.per_trial)
-        trainable = single if spec.seeds is None else over_seeds(single, spec, space, count)
-        return cls(
-            spec, space, trainable, storage_dir(spec), sweep_dir(spec), tracking_uri(spec), count
-        )
+        hosting = _hosting(single, spec, space, count)
+        trainable = single
+        if spec.seeds is not None:
+            trainable = over_seeds(single, spec, space, count, hosting)
+        places = storage_dir(spec), sweep_dir(spec), tracking_uri(spec)
+        return cls(spec, space, trainable, *places, count, hosting)
 
     def on_this_ray(self) -> Sweep:
         """Return the sweep for the Ray that was started or joined since it was built.
@@ -74,20 +78,11 @@ class Sweep:
         needed = needed_resources(self.spec, self.space, self.trainable)
         return TrialResources(needed, self.spec.max_concurrent)
 
-    @cached_property
-    def hosting(self) -> HostPlan | str | None:
-        """How trials share processes, or why not; None: nobody asked for it, or seeds do."""
-        spec = self.spec
-        if not spec.trial_batching or spec.seeds is not None:
-            return None
-        nodes = available_nodes(spec.resources)
-        return host_plan(spec, self.space, self.trainable, self.num_trials, nodes)
-
     @property
     def at_once(self) -> int:
         """How many trials run at a time on the Ray that runs, or else on this machine."""
-        if isinstance(plan := self.hosting, HostPlan):
-            return plan.places
+        if isinstance(self.hosting, HostPlan):
+            return self.hosting.places
         return self.resources.at_once(available_nodes(self.spec.resources))
 
     @property
@@ -98,7 +93,11 @@ class Sweep:
 
 
 def over_seeds(
-    trainable: Any, spec: SweepSpec, space: SearchSpace, num_trials: int
+    trainable: Any,
+    spec: SweepSpec,
+    space: SearchSpace,
+    num_trials: int,
+    hosting: HostPlan | str | None = None,
 ) -> type[MultiSeed]:
     """Return the trainable over the spec's seeds.
 
@@ -109,13 +108,16 @@ def over_seeds(
         spec: The sweep, which has `seeds`.
         space: Its search space.
         num_trials: The number of its trials.
+        hosting: How its trials share processes, if they do.
     """
     from experiments.seeds.multi_seed import with_seeds
 
     assert spec.seeds is not None
     objectives = [objective.metric for objective in spec.objectives or [spec.objective]]
     parallel = spec.seeds.parallel
-    if parallel == "auto":
+    if isinstance(hosting, HostPlan):
+        parallel = hosting.parallel
+    elif parallel == "auto":
         # That scheduler hands out free CPUs itself, to trials of one bundle.
         if scheduler_kind(spec.scheduler).shares_cpus:
             parallel = 1
@@ -131,6 +133,25 @@ def over_seeds(
         batched=spec.trial_batching == "auto",
         metric=objectives,
     )
+
+
+def _hosting(
+    trainable: Any, spec: SweepSpec, space: SearchSpace, num_trials: int
+) -> HostPlan | str | None:
+    """Return how trials share processes, or why not; None: nobody asked for it."""
+    if not spec.trial_batching:
+        return None
+    if scheduler_kind(spec.scheduler).shares_cpus:
+        return f"the scheduler {spec.scheduler.algorithm} hands out CPUs to each trial"
+    seeds = 1
+    if spec.seeds is not None:
+        if spec.seeds.parallel != "auto":
+            return f"seeds.parallel = {spec.seeds.parallel} gives each trial that many"
+        seeds = len(spec.seeds.values)
+    most = spec.max_concurrent or search_kind(spec.search).at_a_time(num_trials)
+    at_a_time = min(num_trials, most)
+    nodes = available_nodes(spec.resources)
+    return host_plan(trainable, trial_configs(spec, space, trainable), at_a_time, nodes, seeds)
 
 
 def processes_for(seeds: int, trials: int, slots: Sequence[int]) -> int:

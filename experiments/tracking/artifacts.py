@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.names import ENV_STEPS, ITERATION, SECONDS
-from analysis.numbers import cell, duration
+from analysis.numbers import cell, count, duration
 from analysis.overview.lineage import LINEAGE_FILE
 from analysis.results.mlflow_tags import (
     BEST_POLICY_TAG,
@@ -221,8 +221,9 @@ def _best(frame: pd.DataFrame, metric: str, mode: str) -> str:
 def _counts(sweep: Sweep) -> str:
     counts = Counter(_end(trial) for trial in sweep.trials)
     total = len(sweep.trials)
-    named = ", ".join(f"{count} {end}" for end, count in counts.most_common())
-    return f"{total} trial{'' if total == 1 else 's'}: {named}." if total else "No trial began."
+    named = ", ".join(f"{times} {end}" for end, times in counts.most_common())
+    shared = f" in {count(len(sweep.hosts), 'process')}" if sweep.hosts else ""
+    return f"{count(total, 'trial')}{shared}: {named}." if total else "No trial began."
 
 
 def _end(trial: TrialRecord) -> str:
@@ -257,8 +258,8 @@ def _failures(sweep: Sweep) -> str:
 
     causes = Counter(failure.cause for failure in failures(sweep) if not failure.recovered)
     lines = [
-        f"- {count} failed: `{cause[:200].replace('`', chr(39))}`"
-        for cause, count in causes.most_common(_MAX_CAUSES)
+        f"- {times} failed: `{cause[:200].replace('`', chr(39))}`"
+        for cause, times in causes.most_common(_MAX_CAUSES)
     ]
     if len(causes) > _MAX_CAUSES:
         lines.append(f"- and {len(causes) - _MAX_CAUSES} other causes")

@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Any
 from ray import tune
 
 from analysis.credentials import without_credentials
-from analysis.names import ENV_STEPS, ITERATION
+from analysis.names import ENV_STEPS, ITERATION, host_of
 from analysis.results.mlflow_tags import (
     CHANGED_TAGS,
     ERROR_TAG,
     FOLDER_TAG,
+    HOST_TAG,
     KIND_TAG,
     NAME_TAG,
     NON_FINITE_TAG,
@@ -151,6 +152,7 @@ class MLflowLogger(tune.Callback):
         self._configs: dict[str, Mapping[str, Any]] = {}  # as last logged
         self._opened: set[str] = set()  # trials whose run was opened by this process
         self._ended: dict[str, str] = {}  # trial id -> run status
+        self._hosts: dict[str, int] = {}  # by trial id, as last logged
         self._best: float | None = None
         self._reported_non_finite: set[str] = set()
 
@@ -179,6 +181,13 @@ class MLflowLogger(tune.Callback):
         Call it on a restored logger, before Tune starts.
         """
         self._runs.anew = trial_ids
+
+    def tag_sweep(self, tags: Mapping[str, str]) -> None:
+        """Give the sweep's own run more tags; in place of those that a resumed one has.
+
+        Call it before Tune starts.
+        """
+        self._runs.tags = tags
 
     # -- state: Tune calls setup() after set_state() ---------------------------------------------
 
@@ -387,6 +396,7 @@ class MLflowLogger(tune.Callback):
             self._submit_backfill(trial, result)  # rows that the killed driver had not yet sent
         values, non_finite = numeric_metrics(result)
         step = self.sweep.step_of(values)
+        self._note_host(trial_id, result)
         if trial.config is not self._configs.get(trial_id, trial.config):
             values.update(self._changed_settings(trial, step))
         if non_finite and trial_id not in self._reported_non_finite:
@@ -395,6 +405,13 @@ class MLflowLogger(tune.Callback):
             self._submit_tags(trial_id, tag)
         values = self.sweep.objective_first(values)
         self._writer.submit_row(trial_id, Row(step, timestamp_ms(result), values))
+
+    def _note_host(self, trial_id: str, result: Mapping[str, Any]) -> None:
+        """Tag a trial with the process that it shares; anew where it went on in another one."""
+        host = host_of(result)
+        if host is not None and self._hosts.get(trial_id) != host:
+            self._hosts[trial_id] = host
+            self._submit_tags(trial_id, {HOST_TAG: str(host)})
 
     def _changed_settings(self, trial: Trial, step: int) -> dict[str, float]:
         """Return settings that a scheduler changed in mid-trial as metrics `config/<setting>`.

@@ -8,7 +8,12 @@ import time
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from analysis.results.mlflow_tags import SPEC_TAG, VERSION_TAGS
+from analysis.results.mlflow_tags import (
+    NUM_HOSTS_TAG,
+    NUM_PLACES_TAG,
+    SPEC_TAG,
+    VERSION_TAGS,
+)
 from analysis.results.rows import flatten
 from experiments.provenance import git_commit, package_versions, user_name
 
@@ -33,6 +38,16 @@ def provenance_tags(spec_path: str | None) -> dict[str, str]:
     if spec_path:
         tags[SPEC_TAG] = os.path.basename(spec_path)
     return tags
+
+
+def hosting_tags(num_hosts: int, num_places: int) -> dict[str, str]:
+    """Return the tags that say how trials share processes.
+
+    Args:
+        num_hosts: How many processes there are.
+        num_places: How many trials they have at a time, together.
+    """
+    return {NUM_HOSTS_TAG: str(num_hosts), NUM_PLACES_TAG: str(num_places)}
 
 
 def as_params(config: Mapping[str, Any]) -> dict[str, str]:

@@ -105,6 +105,7 @@ class SweepRuns:
         parent_run_id: None until MLflow has answered.
         run_ids: Run id by trial id, of the runs that exist so far.
         model_uri: The URI of the best policy, if it is logged as a model.
+        tags: Tags of the parent alone, written when it is opened; again where it is found.
     """
 
     def __init__(self, sweep: SweepInfo, writer: Callable[[], MLflowWriter]) -> None:
@@ -113,6 +114,7 @@ class SweepRuns:
         self.run_ids: dict[str, str] = {}
         self._writer = writer
         self.model_uri = ""
+        self.tags: Mapping[str, str] = {}
         self._experiment_id = ""
         self._provenance: dict[str, str] = {}
         # Parameters and config of new runs, until they are logged.
@@ -140,6 +142,7 @@ class SweepRuns:
         if parents:
             self.parent_run_id = parents[0].info.run_id
             client.update_run(self.parent_run_id, status="RUNNING")
+            log_batch(client, self.parent_run_id, tags=self.tags)  # no request without any
             children = {run.data.tags[TRIAL_TAG]: run for run in runs if TRIAL_TAG in run.data.tags}
             for trial_id in self.anew & set(children):
                 run_id = children.pop(trial_id).info.run_id
@@ -154,6 +157,7 @@ class SweepRuns:
         tags = {
             **self._provenance,
             **sweep.tags,
+            **self.tags,
             SWEEP_TAG: sweep.sweep_id,
             NAME_TAG: sweep.name,
             KIND_TAG: SWEEP_KIND,

@@ -13,6 +13,7 @@ from cloning import cloning_is_known
 from ray import tune
 from small_runs import home, samples, settings_of
 
+from analysis.names import HOST
 from experiments.seeds.multi_seed import seed_report
 from experiments.spec.metrics import (
     LEGACY,
@@ -40,6 +41,7 @@ from trainables.registry import algorithm_names, get_algorithm
 # What Tune says of a trial beside numbers that are worth plotting.
 ABOUT_THE_TRIAL = {
     *("config", "date", "done", "experiment_tag", "hostname", "node_ip", "pid", "timestamp"),
+    HOST,
     *("timesteps_since_restore", "trial_id", "checkpoint_dir_name", "should_checkpoint"),
 }
 OLDER_NAMES = {*OLDER, *OLDER_EVALUATED}

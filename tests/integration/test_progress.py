@@ -95,6 +95,20 @@ def test_without_a_terminal_there_is_a_line_per_event() -> None:
     assert "\x1b" not in _output(progress)
 
 
+def test_trials_that_share_processes_say_which_one() -> None:
+    lines, table = _progress(terminal=False), _progress(terminal=True)
+    trials = [_trial("aaa", "TERMINATED", 10.0), _trial("bbb", "TERMINATED", 9.0)]
+    for host, trial in enumerate(trials):
+        trial.last_result["host"] = host
+        lines.on_trial_complete(1, trials, trial)
+    ends = [line.split("iteration=2", 1)[1].split() for line in _output(lines).splitlines()]
+    assert ends == [["host=0", "best", "so", "far"], ["host=1"]]
+    table.on_step_end(1, trials)
+    table.stop()
+    last = [line.split()[-1] for line in _output(table).splitlines() if line[:3] in ("aaa", "bbb")]
+    assert last[:2] == ["0", "1"]
+
+
 def test_trials_that_were_cut_off_are_called_interrupted() -> None:
     """Tune ends them without a word: they are no longer running, and not pruned either."""
     progress, live = _progress(terminal=False), _progress(terminal=True)

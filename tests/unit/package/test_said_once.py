@@ -12,6 +12,7 @@ from analysis.results.schedulers import SCHEDULER_FAMILIES
 from analysis.results.searches import SEARCH_FAMILIES
 from experiments.spec.scheduler_schema import SCHEDULERS
 from experiments.spec.search_schema import SEARCHES
+from trainables.runtime.members import host
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("trainables", "search_spaces", "experiments", "analysis", "tunescape")
@@ -43,6 +44,10 @@ def test_names_of_columns() -> None:
     columns = {names.ENV_STEPS, names.ITERATION, names.SECONDS}
     homes = [path for path, text in texts() if text in columns and "trainables" not in path.parts]
     assert homes == [Path(str(names.__file__))] * len(columns)
+
+
+def test_a_host_is_called_the_same_where_results_are_made() -> None:
+    assert names.HOST == host.HOST  # the analysis imports nothing of the runtime
 
 
 def test_schedulers_and_searches() -> None:

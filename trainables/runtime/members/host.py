@@ -10,12 +10,16 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from ray import tune
 
-from trainables.runtime.members.meeting import Meeting, Member
+from trainables.runtime.members.meeting import ENOUGH, Meeting, Member
 
 HOST = "host"
 """Key of a result: which of a sweep's processes trained the trial."""
@@ -24,6 +28,36 @@ _TRAIN, _STOP = "train", "stop"
 # the last thing that was done together took, and at least.
 _PATIENCE, _LEAST_PATIENCE_S = 0.5, 0.02
 _NEAR_S = 1.0  # who has been between two iterations for longer is paused, saved or over
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Other hosts that a trial may use.
+
+    Attributes:
+        name: Of the trial; names of its members there begin with it.
+        hosts: Their handles.
+    """
+
+    name: str
+    hosts: tuple[Any, ...]
+
+
+_PEERS: ContextVar[Peers | None] = ContextVar("peers", default=None)
+
+
+def peers() -> Peers | None:
+    """Return the other hosts that the trial that is being made may use; None outside a host."""
+    return _PEERS.get()
+
+
+@contextmanager
+def _with_peers(name: str, hosts: tuple[Any, ...]) -> Iterator[None]:
+    token = _PEERS.set(Peers(name, hosts))
+    try:
+        yield
+    finally:
+        _PEERS.reset(token)
 
 
 class Host:
@@ -36,6 +70,8 @@ class Host:
 
     def __init__(self, number: int = 0, num_threads: int = 1):
         self._number = number
+        # Tune would change into each trial's folder, and the folder is one for the whole process.
+        os.environ["RAY_CHDIR_TO_TRIAL_DIR"] = "0"
         torch.set_num_threads(num_threads)
         self._num_threads = num_threads
         self._trials: dict[str, Any] = {}
@@ -53,28 +89,48 @@ class Host:
 
     # ------------------------------------------------------------------ for callers
 
-    def make(self, name: str, trainable: Callable[..., Any], arguments: dict[str, Any]) -> None:
+    def make(
+        self, name: str, trainable: Callable[..., Any], arguments: dict[str, Any], *peers: Any
+    ) -> None:
         """Make a trial.
 
         Args:
             name: What it is called here.
             trainable: Its class.
             arguments: What the class is made with.
+            peers: Handles of other hosts in which it may make members of its own, see `peers`.
         """
-        with self._turn:
+        with self._turn, _with_peers(name, peers):
             torch.set_num_threads(self._num_threads)
             self._trials[name] = trainable(**arguments)
         with self._news:
             self._between[name] = time.monotonic()
             self._news.notify_all()
 
-    def call(self, name: str, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a method of a trial; an iteration is trained with those of others."""
+    def call(
+        self,
+        name: str,
+        method: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        _after: None = None,
+    ) -> Any:
+        """Call a method of a trial; an iteration is trained with those of others.
+
+        Args:
+            name: Of the trial.
+            method: Of its methods.
+            args: What it is called with.
+            kwargs: The same, by name.
+            _after: What has to be over first, which Ray waits for.
+        """
         if method == _STOP:
             return self.end(name)
-        call = getattr(self._trials[name], method)
+        trial = self._trials[name]
+        call = getattr(trial, method)
         if method == _TRAIN:
-            return {**self._iterate(name, lambda: call(*args, **kwargs)), HOST: self._number}
+            result = self._iterate(name, lambda: call(*args, **kwargs))
+            return {**result, HOST: self._number} if isinstance(trial, tune.Trainable) else result
         with self._turn:
             torch.set_num_threads(self._num_threads)
             return call(*args, **kwargs)
@@ -94,6 +150,10 @@ class Host:
             self._meeting.forget(self._owners.pop(name, set()))
         with self._news:
             self._between.pop(name, None)  # its iteration may have ended since
+
+    def live(self) -> None:
+        """Return never: whoever waits for it learns of the end of the process."""
+        threading.Event().wait()
 
     def counts(self) -> dict[str, Any]:
         """Return what was done together and alone, and why; see `Meeting`."""
@@ -156,13 +216,19 @@ class Host:
             while not (going or self._arrived):
                 self._news.wait()
             until = time.monotonic() + max(_LEAST_PATIENCE_S, _PATIENCE * took)
-            while self._expects_more() and (left := until - time.monotonic()) > 0:
+            while self._expects_more(len(going)) and (left := until - time.monotonic()) > 0:
                 self._news.wait(left)
             arrived, self._arrived = self._arrived, []
             return arrived
 
-    def _expects_more(self) -> bool:
-        """Tell whether a trial has ended an iteration so lately that the next one is near."""
+    def _expects_more(self, num_going: int) -> bool:
+        """Tell whether one is worth waiting for, and near: it has just ended an iteration.
+
+        Args:
+            num_going: Iterations that are under way.
+        """
+        if num_going + len(self._arrived) >= ENOUGH:
+            return False
         now = time.monotonic()
         return any(now - since < _NEAR_S for since in self._between.values())
 

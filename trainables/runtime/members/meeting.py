@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from contextvars import copy_context
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -21,6 +21,7 @@ from trainables.core.learning.members.company import (
     NotTogetherError,
     Program,
     Request,
+    company,
     in_company,
 )
 from trainables.core.learning.members.request import StepRequest, UpdateRequest
@@ -35,6 +36,9 @@ _PROGRAMS: dict[type, Callable[[list[Any]], Program]] = {
     StepRequest: Members,
     UpdateRequest: Members,
 }
+_MOST = 32  # of a program: the rows of more do not fit into a processor's cache
+ENOUGH = 12
+"""Members that gain little by others more."""
 _GROUPS_KEPT = 16  # sets of members whose tensor program is kept for the next time
 
 
@@ -62,12 +66,18 @@ class Meeting:
     def run(self, calls: Mapping[Hashable, Callable[[], Any]]) -> dict[Any, Any]:
         """Make calls side by side.
 
+        Called by a member of another meeting, it has that one make them: so a trial of several
+        seeds learns with the seeds of others.
+
         Args:
             calls: What each member does, by its name.
 
         Returns:
             By name what a call returned, or the exception that it raised.
         """
+        if calls and isinstance(member := company(), Member):
+            outcomes: dict[Any, Any] = member.ask(_Several(calls))
+            return outcomes
         members = {name: Member(call) for name, call in calls.items()}
         try:
             while going := [member for member in members.values() if not member.is_over]:
@@ -89,10 +99,14 @@ class Meeting:
 
     def do_next(self, going: list[Member]) -> None:
         """Have members go on until each asks for something or is over; do what is next of it."""
-        for member in going:
-            if not member.waits:
+        everyone = [one for member in going for one in member.family()]
+        for member in everyone:  # it grows
+            if not (member.waits or member.is_over):
                 member.go_on()
-        self._do(_first_in_turn([member for member in going if not member.is_over]))
+                everyone += member.children.values()
+        for member in everyone:
+            member.take_outcomes()
+        self._do(_first_in_turn([member for member in everyone if member.asks]))
 
     def _do(self, waiting: list[Member]) -> None:
         """Do what members wait for, each with what can be done with it."""
@@ -106,7 +120,7 @@ class Meeting:
                 groups[id(member)] = [member]
             else:
                 groups.setdefault((kind, member.request.key()), []).append(member)
-        for group in groups.values():
+        for group in _portions(groups.values()):
             requests = [member.request for member in group if member.request is not None]
             for member, answer in zip(group, self._answers(requests), strict=True):
                 member.answer, member.waits = answer, False
@@ -154,36 +168,57 @@ class Meeting:
             logger.info("done one after another, %s: %s", kind, reason)
 
 
+def _portions(groups: Iterable[list[Member]]) -> Iterator[list[Member]]:
+    """Yield groups, large ones as several of about the same size."""
+    for group in groups:
+        count = -(-len(group) // _MOST)
+        size = -(-len(group) // count)
+        for first in range(0, len(group), size):
+            yield group[first : first + size]
+
+
 def _first_in_turn(waiting: list[Member]) -> list[Member]:
     """Return the members that are answered now; the others wait for them.
 
     Who samples while others update is behind them: it goes first, and its update is then theirs. If
-    all were answered at once, members that are apart by a single step would stay so.
+    all were answered at once, members that are apart by a single step would stay so. Where those
+    that are ahead and those behind are enough each, they stay apart: while the results of one half
+    are on their way, the other one computes.
     """
-    for kind in _PROGRAMS:
-        if asking := [member for member in waiting if type(member.request) is kind]:
-            return asking
-    return waiting
+    asking = [[one for one in waiting if type(one.request) is kind] for kind in _PROGRAMS]
+    asking = [members for members in asking if members] or [waiting]
+    apart = all(len(members) >= ENOUGH for members in asking)
+    return asking[-1] if apart else asking[0]
 
 
 class _AbandonedError(BaseException):
     """Ends the thread of a member whose meeting is over."""
 
 
+class _Several(NamedTuple):
+    """What a member asks for that has calls of its own made beside those of others."""
+
+    calls: Mapping[Hashable, Callable[[], Any]]
+
+
 class Member:
     """A call in a thread that runs only while `go_on` waits for it.
 
+    Args:
+        call: It; made in the context of whoever makes the member.
+
     Attributes:
-        owners: The ids of those whose requests it has made.
+        owners: The ids of those whose requests it has made, or its children.
     """
 
     def __init__(self, call: Callable[[], Any]):
-        self._call = call
+        self._call, self._context = call, copy_context()
         self._thread: threading.Thread | None = None
         self._may_run, self._has_stopped = threading.Semaphore(0), threading.Semaphore(0)
         self._is_abandoned = False
         self.owners: set[int] = set()
         self.request: Request | None = None
+        self.children: dict[Hashable, Member] = {}  # who it waits for
         self.answer: Any = None
         self.outcome: Any = None
         self.is_over = False
@@ -193,13 +228,30 @@ class Member:
         """Let the call run until it asks for something or is over."""
         if self._thread is None:
             # PyTorch's number of threads is one of a thread, and a new one has as many as cores.
-            context, num_threads = copy_context(), torch.get_num_threads()
+            num_threads = torch.get_num_threads()
             self._thread = threading.Thread(
-                target=context.run, args=(self._run, num_threads), daemon=True, name="member"
+                target=self._context.run, args=(self._run, num_threads), daemon=True, name="member"
             )
             self._thread.start()
         self._may_run.release()
         self._has_stopped.acquire()
+
+    @property
+    def asks(self) -> bool:
+        """Whether it waits for what a request asks for."""
+        return self.request is not None and not self.is_over
+
+    def family(self) -> Iterator[Member]:
+        """Yield it, and the members that it waits for."""
+        yield self
+        for child in self.children.values():
+            yield from child.family()
+
+    def take_outcomes(self) -> None:
+        """Let it go on, if all that it waits for are over."""
+        if self.children and all(child.is_over for child in self.children.values()):
+            self.answer = {name: child.outcome for name, child in self.children.items()}
+            self.children, self.waits = {}, False
 
     def fail(self, error: Exception) -> None:
         """End the call where it waits, and have it fail."""
@@ -208,6 +260,8 @@ class Member:
 
     def abandon(self) -> None:
         """End the call where it waits."""
+        for child in self.children.values():
+            child.abandon()
         if self._thread is None or self.is_over:
             return
         self._is_abandoned = True
@@ -222,10 +276,16 @@ class Member:
         self.is_over = True
         self._has_stopped.release()
 
-    def ask(self, request: Request) -> Any:
+    def ask(self, request: Request | _Several) -> Any:
         """See `Company`."""
-        self.request, self.waits = request, True
-        self.owners.add(id(request.owner))
+        if isinstance(request, _Several):
+            self.children = {name: Member(call) for name, call in request.calls.items()}
+            for child in self.children.values():
+                child.owners = self.owners
+        else:
+            self.request = request
+            self.owners.add(id(request.owner))
+        self.waits = True
         self._has_stopped.release()
         self._may_run.acquire()
         if self._is_abandoned:

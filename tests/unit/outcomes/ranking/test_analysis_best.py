@@ -61,6 +61,14 @@ def test_leaderboard(sweep: Path) -> None:
     assert frame.attrs["metric"] == METRIC
 
 
+def test_leaderboard_says_which_trials_shared_a_process(sweep: Path, tmp_path: Path) -> None:
+    assert "host" not in leaderboard(sweep, METRIC)
+    trials = {"a": {"rows": [{**r, "host": 1} for r in rows(1.0, 2.0)["rows"]]}, "b": rows(1.0)}
+    frame = leaderboard(make_sweep(tmp_path, trials, "hosted"), METRIC)
+    assert frame.columns[list(frame.columns).index("status") + 1] == "host"
+    assert frame["host"].tolist()[0] == 1 and frame["host"].isna().tolist() == [False, True]
+
+
 def test_leaderboard_of_a_minimum_and_its_top(sweep: Path) -> None:
     frame = leaderboard(sweep, METRIC, "min", top=2)
     assert frame["trial_id"].tolist() == ["t0", "t3"]

@@ -91,6 +91,26 @@ def test_cost_counts_every_seed_and_what_a_scheduler_spared(tmp_path: Path) -> N
     assert [r[status].text for r in table.rows] == ["finished", "stopped early"]
 
 
+def test_trials_that_shared_processes_are_said_to(tmp_path: Path) -> None:
+    trials = {n: {"rows": [row(1, 1.0, host=h)]} for n, h in (("a", 0), ("b", 1), ("c", 0))}
+    data = data_of(tmp_path, {**trials, "none": {"rows": []}})
+    said = "3 trials in 2 processes: each one's time includes waiting for those beside it."
+    assert text_of(data).count(said) == 1
+    table = leaderboard_table(data, 10, {})
+    column = table.columns.index("Host")
+    found = {r[1].text: r[column] for r in table.rows}
+    assert {name: cell.text for name, cell in found.items()} == {
+        **{"a": "0", "b": "1", "c": "0"},
+        "none": "–",
+    }
+    assert table.numeric[column] and len(table.numeric) == len(table.columns)
+    assert {len(r) for r in table.rows} == {len(table.columns)}
+    assert "Host: which of the sweep's processes" in table.note
+    alone = data_of(tmp_path / "alone", {"a": {"rows": [row(1, 1.0)]}})
+    assert "process" not in text_of(alone)
+    assert "Host" not in leaderboard_table(alone, 10, {}).columns
+
+
 def test_only_what_the_scheduler_stopped_was_spared(tmp_path: Path) -> None:
     trials = {f"e{n}": {"rows": [row(1, 1.0)], "status": "ERROR"} for n in range(6)}
     trials["whole"] = {"rows": [row(i, 10.0) for i in range(1, 11)]}
@@ -228,6 +248,8 @@ def test_held_out_seeds_have_the_last_word(tmp_path: Path) -> None:
         (duration(3 * 3600 + 1200), "3 h 20 min"),
         (duration(90_000), "1 d 1 h"),
         (share(0.331), "33 %"),
+        (count(1, "process"), "1 process"),
+        (count(2, "process"), "2 processes"),
         (share(0.004), "0.4 %"),
         (count(1, "trial"), "1 trial"),
         (count(2, "category"), "2 categories"),

@@ -34,11 +34,15 @@ MUTATED = {**A, "lr": 0.2, "epochs": 8, "model": {**A["model"], "act": "relu"}} 
 
 
 def rows_of(trial: str, configs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row a second, with a metric that only every other one has, and Tune's own keys."""
+    """A row a second, with a metric that only every other one has, and Tune's own keys.
+
+    Trials `t0` and `t1` share processes.
+    """
+    host = {"host": int(trial[1])} if trial in ("t0", "t1") else {}
     return [
         {
             **row(i, 10.0 * i + len(trial), config=config, timestamp=1_767_225_600 + i, pid=7),
-            **{"num_cpus": 2.0, "num_gpus": 0.0},
+            **{"num_cpus": 2.0, "num_gpus": 0.0, **host},
             **({"learner/default_policy/loss": 1 / i} if i % 2 else {}),
         }
         for i, config in enumerate(configs, start=1)
@@ -116,6 +120,7 @@ def test_frames_are_those_of_the_folder(stored: SimpleNamespace) -> None:
     trials, expected = trials_frame(source), trials_frame(stored.folder)
     assert_same(trials, expected)
     assert trials.attrs["varying"] == expected.attrs["varying"]
+    assert trials["host"].dropna().to_dict() == {0: 0, 1: 1}
     assert_same(curves_frame(source), curves_frame(stored.folder))
     cost = cost_frame(source)
     assert cost["cpu_s"].tolist() == [3.0, 4.0, 1.0, 0.0]

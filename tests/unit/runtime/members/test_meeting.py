@@ -11,8 +11,10 @@ import torch
 
 from trainables import PPO, PPOConfig
 from trainables.core.data.features import map_tensors
+from trainables.core.learning.members.request import UpdateRequest
 from trainables.core.policy.observations import Observations
-from trainables.runtime.members.meeting import Meeting
+from trainables.runtime.members.meeting import Meeting, _first_in_turn
+from trainables.runtime.sampling.fragment_request import FragmentRequest
 
 RATES = (3e-4, 1e-3, 2e-3)
 
@@ -203,3 +205,74 @@ def test_members_compute_with_as_many_threads_as_their_host() -> None:
         assert Meeting().run({"it": torch.get_num_threads}) == {"it": 1}
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_meeting_within_a_meeting_has_the_outer_one_make_its_calls() -> None:
+    """As a trial of several seeds in a host: its seeds learn with another trial."""
+    outer, inner = Meeting(), Meeting()
+    together, alone = ({seed: made(seed) for seed in range(3)} for _ in range(2))
+
+    def two_seeds() -> dict[int, Any]:
+        first = inner.run({seed: together[seed].train for seed in (0, 1)})
+        return {**first, **inner.run({seed: together[seed].train for seed in (0,)})}
+
+    outcomes = outer.run({"seeds": two_seeds, "other": together[2].train})
+    results = {**outcomes["seeds"], 2: outcomes["other"]}
+    for seed, count in {0: 2, 1: 1, 2: 1}.items():
+        for _ in range(count):
+            expected = alone[seed].train()
+        assert_alike(results[seed], expected)
+    assert inner.run({}) == {}
+    assert not inner.num_together and not inner.num_alone
+    assert outer.num_together == {"UpdateRequest": 3, "FragmentRequest": 3}
+    assert outer.num_alone == {"UpdateRequest": 1, "FragmentRequest": 1}
+
+
+def test_a_call_of_an_inner_meeting_that_fails_is_an_outcome_there() -> None:
+    sound = made(0)
+
+    def fails() -> None:
+        raise ValueError("no more")
+
+    def inner() -> dict[str, Any]:
+        return Meeting().run({"fails": fails, "sound": sound.train})
+
+    outcome = Meeting().run({"trial": inner})["trial"]
+    assert isinstance(outcome["fails"], ValueError)
+    assert outcome["sound"]["training_iteration"] == 1
+
+
+def test_large_groups_are_several_programs_of_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainables.runtime.members.meeting._MOST", 2)
+    meeting = Meeting()
+    algos = [made(seed) for seed in range(5)]
+    meeting.run({number: algo.train for number, algo in enumerate(algos)})
+    assert meeting.num_together == {"UpdateRequest": 4, "FragmentRequest": 4}  # 2, 2 and 1
+    assert meeting.num_alone == {"UpdateRequest": 1, "FragmentRequest": 1}
+
+
+class Asking:
+    """A member of which only what it asks for counts."""
+
+    def __init__(self, request: Any):
+        self.request = request
+
+
+@pytest.mark.parametrize(
+    ("sampling", "updating", "first"),
+    [
+        (2, 11, "samples"),  # who is behind catches up
+        (20, 11, "samples"),
+        (11, 20, "samples"),
+        (12, 12, "updates"),  # halves that are large enough stay apart
+        (12, 0, "samples"),
+        (0, 3, "updates"),
+    ],
+)
+def test_who_is_answered_first(sampling: int, updating: int, first: str) -> None:
+    samples = [Asking(FragmentRequest.__new__(FragmentRequest)) for _ in range(sampling)]
+    updates = [Asking(UpdateRequest.__new__(UpdateRequest)) for _ in range(updating)]
+    expected: list[Any] = samples if first == "samples" else updates
+    waiting: list[Any] = [*updates, *samples]
+    assert _first_in_turn(waiting) == expected
+    assert _first_in_turn([]) == []

@@ -97,6 +97,18 @@ def test_unknown_values_are_empty_and_none_is_not() -> None:
     assert line.split() == ["c4bf3120", "running", "None", "1:05"]
 
 
+def test_trials_that_share_processes_have_a_column_of_them() -> None:
+    assert not any("host" in line for line in _lines(160))
+    lines = _lines(160, [_row(0, host=0), _row(1, host=1), _row(2)])
+    assert "time  host" in lines[1]
+    assert [line.split()[-1] for line in lines[2:5]] == ["0", "1", "1:05"]
+    shown = set()
+    for width in range(60, 161):
+        text = "\n".join(_lines(width, [_row(0, host=0), _row(1, host=1)]))
+        shown.add(("host" in text, "steps/s" in text))
+    assert shown == {(False, False), (False, True), (True, True)}  # it is the first to go
+
+
 def test_headings() -> None:
     assert fold("episode_return_mean", 12) == ["episode_", "return_mean"]
     assert fold("env steps", 4) == ["env", "steps"]

@@ -1,0 +1,98 @@
+"""Which sweeps share processes, how many, and what is said of it before they run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from experiments.sweep.batching import batching_notes
+from experiments.sweep.hosting import ENOUGH, HostPlan, host_plan
+from experiments.sweep.load import make_spec
+from experiments.sweep.sweep import Sweep
+from trainables import BC, PPO
+
+SETTINGS: dict[str, Any] = {"env": "CartPole-v1"}
+NODES = [{"CPU": 3.0}, {"CPU": 1.0}]
+
+
+def plan(num_trials: int = 100, seeds: int = 1, nodes: Any = NODES, **settings: Any) -> Any:
+    return host_plan(PPO, [{**SETTINGS, **settings}], num_trials, nodes, seeds)
+
+
+def test_as_many_processes_as_trials_would_fit() -> None:
+    assert plan(10) == HostPlan(4, 10, {"CPU": 1})
+    assert plan(1000) == HostPlan(4, 128, {"CPU": 1})
+    assert plan(4) == ENOUGH
+    assert plan(10, num_cpus_for_main_process=2).num_hosts == 1  # of the node with three
+    assert HostPlan(2, 8, {"CPU": 1, "GPU": 0.5}).options == {"num_cpus": 1, "num_gpus": 0.5}
+
+
+def test_seeds_are_dealt_where_trials_are_few() -> None:
+    assert plan(1, seeds=5) == HostPlan(4, 1, {"CPU": 1}, parallel=4)
+    assert plan(2, seeds=5).parallel == 2
+    assert plan(3, seeds=5).parallel == 1  # a process may be left over, none has two shares
+    assert plan(1, seeds=4) == ENOUGH
+    assert plan(100, seeds=10).places == 12  # three of ten seeds in a process
+    assert plan(100, seeds=50).places == 4  # of more than 32 seeds one
+
+
+def test_each_trial_has_its_own_process_where_nothing_is_gained() -> None:
+    assert host_plan(BC, [SETTINGS], 100, NODES) == (
+        "updates of BC are not written for several trials"
+    )
+    assert plan(num_env_runners=2) == "a trial has 3 processes"
+    assert "memory" in plan(model={"use_lstm": True})
+    different = [SETTINGS, {**SETTINGS, "num_env_runners": 1}]
+    assert host_plan(PPO, different, 100, NODES) == "trials ask for different resources"
+
+
+def notes(**keys: Any) -> list[str]:
+    data: dict[str, Any] = {
+        "name": "notes",
+        "trainable": "PPO",
+        "config": SETTINGS,
+        "search_space": {"lr": {"loguniform": [1e-4, 1e-2]}},
+        "num_samples": 40,
+        "resources": {"num_cpus": 2},
+        "stop": {"training_iteration": 2},
+        "trial_batching": "auto",
+        **keys,
+    }
+    return batching_notes(Sweep.of(make_spec(data)))
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, "up to 40 trials learn together in 2 processes"),
+        ({"max_concurrent": 6}, "up to 6 trials learn together in 2 processes"),
+        ({"resources": {"num_cpus": 1}}, "up to 32 trials learn together in 1 process"),
+        # A quarter, so that what the search has seen can tell it something.
+        ({"search": "tpe", "num_samples": 60}, "up to 15 trials learn together in 2 processes"),
+        ({"search": "tpe"}, "up to 10 trials learn together in 2 processes"),
+        ({"seeds": 5}, "up to 12 trials of 5 seeds learn together in 2 processes"),
+        (
+            {"seeds": {"values": 5, "parallel": 2}},
+            "each trial has 2 of its own (seeds.parallel = 2 gives each trial that many): "
+            "up to 3 seeds of a process learn together",
+        ),
+        ({"max_concurrent": 2}, f"each trial has a process of its own: {ENOUGH}"),
+        (
+            {"scheduler": "resource_changing"},
+            "each trial has a process of its own: the scheduler resource_changing hands out CPUs "
+            "to each trial",
+        ),
+        (
+            {"trainable": "A2C"},
+            "each trial has a process of its own: updates of A2C are not written for several "
+            "trials",
+        ),
+    ],
+)
+def test_what_is_said_of_it(keys: dict[str, Any], expected: str) -> None:
+    assert notes(**keys) == [f"trial_batching: {expected}"]
+
+
+def test_nothing_is_said_where_nobody_asked() -> None:
+    assert notes(trial_batching=False) == []
