@@ -73,7 +73,9 @@ class Hosts:
         over, _ = ray.wait(lives, num_returns=len(lives), timeout=0) if lives else ([], [])
         for index, life in enumerate(self._lives):
             if life is None or life in over:
-                host: Any = ray.remote(Host).options(**self._options).remote(index)
+                # A process that Ray gives so many CPUs would compute with as many threads.
+                num_threads = max(1, int(self._options.get("num_cpus", 1)))
+                host: Any = ray.remote(Host).options(**self._options).remote(index, num_threads)
                 self._handles[index], self._lives[index] = host, host.live.remote()
 
     def member(self, trainable: Any, kwargs: dict[str, Any]) -> MemberHandle:

@@ -82,7 +82,6 @@ class Host:
         self._arrived: list[_Iteration] = []
         self._under_way: dict[str, _Iteration] = {}
         self._between: dict[str, float] = {}  # trials that train no iteration, since when
-        self._is_ended = False
         self._loop = threading.Thread(target=self._train, daemon=True, name="host")
         self._loop.start()
 
