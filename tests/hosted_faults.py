@@ -1,7 +1,8 @@
-"""What befalls trials that share processes, as specs of tests name it."""
+"""What befalls trials that share processes, and who they are, as specs of tests name it."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -13,6 +14,7 @@ import gymnasium as gym
 import numpy as np
 from ray import tune
 
+from experiments.benchmarks.scripted import Scripted
 from trainables import PPO, PPOConfig
 from trainables.core.config.settings import setting
 
@@ -71,6 +73,37 @@ class Fails(PPO):
         if self.config.seed == 1 and self.iteration + 1 == self.config.fail_at:  # type: ignore[attr-defined]
             raise ValueError("no more of it")
         return super().training_step()
+
+
+class Weighed(Scripted):
+    """Says what its weights were before and after each iteration."""
+
+    def train(self) -> dict[str, Any]:
+        before = self._weight()
+        return {**super().train(), "before": before, "after": self._weight()}
+
+    def _weight(self) -> float:
+        parameters = self.get_policy().module.parameters()
+        return float(sum(p.detach().double().sum() for p in parameters))
+
+
+class Order(tune.Callback):
+    """Writes down which results the sweep got, in their order.
+
+    Args:
+        file: That gets a line of each.
+    """
+
+    def __init__(self, file: str):
+        self.file = Path(file)
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        names = ("episode_return_mean", "num_env_steps_sampled_lifetime", "done", "pruned", "host")
+        row = {"trial": trial.trial_id, **{name: result.get(name) for name in names}}
+        with self.file.open("a") as file:
+            file.write(json.dumps(row) + "\n")
 
 
 class Hangs(gym.Env):

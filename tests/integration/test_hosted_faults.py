@@ -89,8 +89,8 @@ def assert_alike(
 ) -> None:
     """Compare all results of some trials, and what they have learned.
 
-    A product's rounding depends on how many members have part in it, and that on the moment at which
-    each asks: equal to the bit are only sweeps with the same members at each step.
+    A product's rounding depends on how many members have part in it, and that on the moment at
+    which each asks: equal to the bit are only sweeps with the same members at each step.
     """
     expected, learned = rows(undisturbed), weights(undisturbed)
     found = {key: own for key, own in rows(folder).items() if of(key)}

@@ -81,6 +81,7 @@ class Host:
         self._news = threading.Condition()
         self._arrived: list[_Iteration] = []
         self._under_way: dict[str, _Iteration] = {}
+        self._owners: dict[str, set[int]] = {}  # of what each trial has asked for
         self._between: dict[str, float] = {}  # trials that train no iteration, since when
         self._loop = threading.Thread(target=self._train, daemon=True, name="host")
         self._loop.start()
@@ -145,6 +146,7 @@ class Host:
             trial = self._trials.pop(name, None)
             if trial is not None:
                 trial.stop()
+            self._meeting.forget(self._owners.pop(name, set()))
         with self._news:
             self._between.pop(name, None)  # its iteration may have ended since
 
@@ -163,7 +165,9 @@ class Host:
         }
 
     def _iterate(self, name: str, call: Callable[[], Any]) -> Any:
-        iteration = _Iteration(name, Member(call))
+        member = Member(call)
+        member.owners = self._owners.setdefault(name, set())
+        iteration = _Iteration(name, member)
         with self._news:
             self._between.pop(name, None)
             self._under_way[name] = iteration
@@ -198,10 +202,7 @@ class Host:
                 for one in going:
                     one.member.fail(error)
             took = time.monotonic() - start
-            for one in going:
-                if one.member.is_over:
-                    one.is_done.set()
-            going = [one for one in going if not one.member.is_over]
+            going = _that_go_on(going)
 
     def _arrivals(self, going: list[_Iteration], took: float) -> list[_Iteration]:
         """Return iterations that begin; wait for the first, and a little for those that may come.
@@ -229,6 +230,17 @@ class Host:
             return False
         now = time.monotonic()
         return any(now - since < _NEAR_S for since in self._between.values())
+
+
+def _that_go_on(iterations: list[_Iteration]) -> list[_Iteration]:
+    """Return the iterations that are not over; who waits for one that is, waits no longer.
+
+    A function of its own: a variable of the loop would hold the last trial for ever.
+    """
+    for one in iterations:
+        if one.member.is_over:
+            one.is_done.set()
+    return [one for one in iterations if not one.member.is_over]
 
 
 class _EndedError(Exception):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from contextvars import copy_context
 from typing import Any, NamedTuple
 
@@ -87,6 +87,15 @@ class Meeting:
                 member.abandon()
             raise
         return {name: member.outcome for name, member in members.items()}
+
+    def forget(self, owners: Set[int]) -> None:
+        """Let go of what some have done together with others, for they will not be back.
+
+        Args:
+            owners: The ids of those whose requests these were, `Member.owners`.
+        """
+        for key in [key for key in self._programs if not owners.isdisjoint(key)]:
+            del self._programs[key]
 
     def do_next(self, going: list[Member]) -> None:
         """Have members go on until each asks for something or is over; do what is next of it."""
@@ -197,6 +206,9 @@ class Member:
 
     Args:
         call: It; made in the context of whoever makes the member.
+
+    Attributes:
+        owners: The ids of those whose requests it has made, or its children.
     """
 
     def __init__(self, call: Callable[[], Any]):
@@ -204,6 +216,7 @@ class Member:
         self._thread: threading.Thread | None = None
         self._may_run, self._has_stopped = threading.Semaphore(0), threading.Semaphore(0)
         self._is_abandoned = False
+        self.owners: set[int] = set()
         self.request: Request | None = None
         self.children: dict[Hashable, Member] = {}  # who it waits for
         self.answer: Any = None
@@ -267,8 +280,11 @@ class Member:
         """See `Company`."""
         if isinstance(request, _Several):
             self.children = {name: Member(call) for name, call in request.calls.items()}
+            for child in self.children.values():
+                child.owners = self.owners
         else:
             self.request = request
+            self.owners.add(id(request.owner))
         self.waits = True
         self._has_stopped.release()
         self._may_run.acquire()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -132,6 +135,26 @@ def test_a_trial_that_is_stopped_amid_an_iteration_leaves_without_a_word(
     host.end("0")
     assert not (host._trials or host._between or host._under_way)
     assert not [thread for thread in threading.enumerate() if thread.name == "member"]
+
+
+def test_a_trial_that_is_stopped_is_let_go() -> None:
+    """What others did together with it would hold its environments and its replay, too."""
+    host = Host()
+    for seed in (0, 1, 2):
+        host.make(str(seed), PPO, {"config": config(seed)})
+    calls = {n: lambda n=n: host.call(n, "train", (), {}) for n in ("0", "1", "2")}
+    in_threads(calls)
+    stopped = weakref.ref(host._trials["1"])
+    host.call("1", "stop", (), {})
+    until = time.monotonic() + 10  # the loop may be about to let go of it
+    while stopped() is not None and time.monotonic() < until:
+        gc.collect()
+    assert stopped() is None
+    in_threads({name: calls[name] for name in ("0", "2")})
+    assert host.counts()["together"]["UpdateRequest"] >= 2
+    for name in ("0", "2"):
+        host.end(name)
+    assert not (host._owners or host._meeting._programs)
 
 
 def test_nobody_waits_for_ever_if_the_loop_fails(monkeypatch: pytest.MonkeyPatch) -> None:
