@@ -99,7 +99,7 @@ class Host:
             arguments: What the class is made with.
             peers: Handles of other hosts in which it may make members of its own, see `peers`.
         """
-        with self._turn, _with_peers(name, peers):
+        with self._turn, _with_peers(name, peers), _without_exit():
             torch.set_num_threads(self._num_threads)
             self._trials[name] = trainable(**arguments)
         with self._news:
@@ -130,12 +130,17 @@ class Host:
         if method == _TRAIN:
             result = self._iterate(name, lambda: call(*args, **kwargs))
             return {**result, HOST: self._number} if isinstance(trial, tune.Trainable) else result
-        with self._turn:
+        with self._turn, _without_exit():
             torch.set_num_threads(self._num_threads)
             return call(*args, **kwargs)
 
-    def end(self, name: str) -> None:
-        """Stop a trial and forget it; an iteration that is under way is over, without a result."""
+    def end(self, name: str, _after: None = None) -> None:
+        """Stop a trial and forget it; an iteration that is under way is over, without a result.
+
+        Args:
+            name: Of the trial.
+            _after: See `call`.
+        """
         with self._news:
             self._between.pop(name, None)
             self._news.notify_all()
@@ -182,7 +187,8 @@ class Host:
             if name in self._trials:
                 self._between[name] = time.monotonic()
         if isinstance(outcome, BaseException):
-            raise outcome
+            with _without_exit():
+                raise outcome
         return outcome
 
     # ------------------------------------------------------------------ the loop
@@ -200,7 +206,8 @@ class Host:
                     self._meeting.do_next([one.member for one in going if not one.member.is_over])
             except Exception as error:  # nobody is to wait for ever
                 for one in going:
-                    one.member.fail(error)
+                    if not one.member.is_over:
+                        one.member.fail(error)
             took = time.monotonic() - start
             going = _that_go_on(going)
 
@@ -241,6 +248,17 @@ def _that_go_on(iterations: list[_Iteration]) -> list[_Iteration]:
         if one.member.is_over:
             one.is_done.set()
     return [one for one in iterations if not one.member.is_over]
+
+
+@contextmanager
+def _without_exit() -> Iterator[None]:
+    """Have what would end the process (`sys.exit`) be an error of one trial of it."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        raise RuntimeError(f"it would end its process: {error!r}") from error
 
 
 class _EndedError(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import time
 import weakref
@@ -169,3 +170,30 @@ def test_nobody_waits_for_ever_if_the_loop_fails(monkeypatch: pytest.MonkeyPatch
         host.call("it", "train", (), {})
     host.end("it")
     assert not [thread for thread in threading.enumerate() if thread.name == "member"]
+
+
+def test_a_trial_that_would_end_the_process_fails_alone() -> None:
+    class Exits(PPO):
+        def training_step(self) -> dict[str, float]:
+            sys.exit(3)
+
+        def save(self, *_: Any, **__: Any) -> Any:
+            sys.exit(4)
+
+    host = Host()
+    host.make("sound", PPO, {"config": config(0)})
+    host.make("exits", Exits, {"config": config(1)})
+
+    def train(name: str) -> Any:
+        try:
+            return host.call(name, "train", (), {})
+        except RuntimeError as error:
+            return str(error)
+
+    found = in_threads({name: lambda name=name: train(name) for name in ("sound", "exits")})
+    assert found["exits"] == "it would end its process: SystemExit(3)"
+    assert found["sound"]["training_iteration"] == 1
+    with pytest.raises(RuntimeError, match=r"SystemExit\(4\)"):
+        host.call("exits", "save", (), {})
+    for name in found:
+        host.end(name)
