@@ -116,7 +116,7 @@ class Hangs(gym.Env):
     observation_space = gym.spaces.Box(-10, 10, (2,), np.float32)
     action_space = gym.spaces.Discrete(2)
 
-    def __init__(self, file: str):
+    def __init__(self, file: str = "none"):
         self.file, self.t = Path(file), 0
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:

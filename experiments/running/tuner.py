@@ -73,6 +73,7 @@ def prepare_tuner(
 
     from experiments.durability.keeper import durable
     from experiments.monitor.episode_watch import EpisodeWatch
+    from experiments.monitor.host_watch import HostWatch
     from experiments.monitor.metric_watch import MetricWatch, PauseWatch, watched_metrics
     from experiments.monitor.stall_watch import StallWatch
     from experiments.monitor.trial_files import file_loggers
@@ -105,6 +106,8 @@ def prepare_tuner(
     if mlflow is not None:
         callbacks.append(mlflow)
     callbacks += [StallWatch(), EpisodeWatch()]
+    if hosts is not None:
+        callbacks.append(HostWatch())
     # Those of the spec come last: a resume may have more of them, and Tune goes by their places.
     callbacks += [_progress(sweep, console), *own]
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from experiments.monitor import host_watch
 from experiments.running.results import Outcome
 from experiments.running.runner import resume_sweep, run_sweep
 from experiments.sweep.load import make_spec
@@ -21,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("ray_here")
 REAL_WORKERS = True
 
 RETURN = "episode_return_mean"
-LAST = 6
+LAST, ITERATIONS = 6, 40
 Key = tuple[float, int]
 
 
@@ -150,3 +154,53 @@ def test_an_interrupted_sweep_goes_on_as_if_it_had_not_been(
     resumed = resume_sweep(tmp_path / "cut")
     assert not resumed.interrupted
     assert_alike(tmp_path / "cut", undisturbed)
+
+
+def test_a_host_whose_environment_hangs_is_told_and_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(host_watch, "HostWatch", partial(host_watch.HostWatch, first_s=1.0))
+    file, sweep = tmp_path / "hang", tmp_path / "hanging"
+    reached: list[tuple[int, int]] = []
+
+    def hung_for_a_while() -> None:
+        """Until there was a warning, and the trials of the other host have ended."""
+        until = time.monotonic() + 120
+        while time.monotonic() < until and _lengths(sweep).count(0) + 4 - len(_lengths(sweep)):
+            time.sleep(0.05)
+        file.touch()
+        while time.monotonic() < until and not (
+            _warnings(caplog) and _lengths(sweep).count(ITERATIONS) >= 2
+        ):
+            time.sleep(0.05)
+        reached.append((min(1, len(_warnings(caplog))), _lengths(sweep).count(ITERATIONS)))
+        file.unlink()
+
+    thread = threading.Thread(target=hung_for_a_while, daemon=True)
+    thread.start()
+    outcome = swept(
+        tmp_path,
+        "hanging",
+        config={"env": "hosted_faults:Hangs", "num_envs_per_env_runner": 1},
+        search_space={"env_config.file": {"grid": [str(file), "none", "neither", "nor"]}},
+        stop={"training_iteration": ITERATIONS},
+    )
+    thread.join()
+    assert reached == [(1, 2)]
+    assert not outcome.failures
+    [hanging] = [r for r in outcome.results if r.config["env_config"]["file"] == str(file)]
+    mates = [r for r in outcome.results if r.metrics["pid"] == hanging.metrics["pid"]]
+    said = _warnings(caplog)[0]
+    assert f"The process {hanging.metrics['pid']} of several trials has been busy" in said
+    assert f"with trial {hanging.metrics['trial_id']};" in said
+    assert "hosted_faults.py" in said and "(step). 2 trials wait for it: " in said
+    assert all(mate.metrics["trial_id"] in said for mate in mates)
+    assert f"kill -9 {hanging.metrics['pid']}" in said
+
+
+def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.name == host_watch.__name__]
+
+
+def _lengths(sweep: Path) -> list[int]:
+    return [len(read_json_lines(path)) for path in sweep.glob("*/result.json")]

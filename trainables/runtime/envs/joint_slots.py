@@ -73,6 +73,10 @@ class SlotsInTurn:
 
     Args:
         envs: Those of the members, once reset, of the same spaces of one leaf.
+
+    Attributes:
+        at: The member whose turn it is; None if it is nobody's.
+        failures: By member what its environment raised.
     """
 
     def __init__(self, envs: Sequence[VectorEnv]):
@@ -80,6 +84,7 @@ class SlotsInTurn:
         self._width = self._envs[0].num_envs
         self._last: list[Any] = [None] * len(self._envs)
         self.failures: dict[int, Exception] = {}
+        self.at: int | None = None
 
     def load(self) -> None:
         self.failures = {}
@@ -88,11 +93,13 @@ class SlotsInTurn:
         for k, env in enumerate(self._envs):
             if k in self.failures:
                 continue
+            self.at = k
             try:
                 self._last[k] = env.step(actions[k * self._width : (k + 1) * self._width])[:4]
-            except Exception as error:
-                self.failures[k] = error
+            except (Exception, SystemExit) as error:
+                self.failures[k] = _survived(error)
                 self._last[k] = self._last[k] or self._nothing(env)
+        self.at = None
         obs, rewards, terminated, truncated = zip(*self._last, strict=True)
         return tuple(map(np.concatenate, (obs, rewards, terminated, truncated)))  # type: ignore[return-value]
 
@@ -104,6 +111,13 @@ class SlotsInTurn:
         space, width = env.single_observation_space, self._width
         obs = np.zeros((width, *(space.shape or ())), space.dtype)
         return obs, np.zeros(width), np.zeros(width, bool), np.zeros(width, bool)
+
+
+def _survived(error: Exception | SystemExit) -> Exception:
+    """Return what a member is to raise: the process is the others', too."""
+    if isinstance(error, SystemExit):
+        return RuntimeError(f"an environment called sys.exit({error.code!r})")
+    return error
 
 
 class JointCartPole:

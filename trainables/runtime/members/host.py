@@ -8,13 +8,15 @@ and leaves with its result while others go on.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from ray import tune
@@ -28,6 +30,7 @@ _TRAIN, _STOP = "train", "stop"
 # the last thing that was done together took, and at least.
 _PATIENCE, _LEAST_PATIENCE_S = 0.5, 0.02
 _NEAR_S = 1.0  # who has been between two iterations for longer is paused, saved or over
+_LINES = 3  # of a stack that is shown
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ class Host:
         self._meeting = Meeting()
         # Whoever computes holds it: the loop below, or a caller that does something else.
         self._turn = threading.Lock()
+        self._work: _Work | None = None
+        self._longest = 0.0
         self._news = threading.Condition()
         self._arrived: list[_Iteration] = []
         self._under_way: dict[str, _Iteration] = {}
@@ -99,8 +104,7 @@ class Host:
             arguments: What the class is made with.
             peers: Handles of other hosts in which it may make members of its own, see `peers`.
         """
-        with self._turn, _with_peers(name, peers), _without_exit():
-            torch.set_num_threads(self._num_threads)
+        with self._computing(name), _with_peers(name, peers):
             self._trials[name] = trainable(**arguments)
         with self._news:
             self._between[name] = time.monotonic()
@@ -130,8 +134,7 @@ class Host:
         if method == _TRAIN:
             result = self._iterate(name, lambda: call(*args, **kwargs))
             return {**result, HOST: self._number} if isinstance(trial, tune.Trainable) else result
-        with self._turn, _without_exit():
-            torch.set_num_threads(self._num_threads)
+        with self._computing(name):
             return call(*args, **kwargs)
 
     def end(self, name: str, _after: None = None) -> None:
@@ -144,7 +147,7 @@ class Host:
         with self._news:
             self._between.pop(name, None)
             self._news.notify_all()
-        with self._turn:
+        with self._computing(name):
             if (iteration := self._under_way.pop(name, None)) is not None:
                 iteration.member.fail(_EndedError())
                 iteration.is_done.set()
@@ -169,6 +172,51 @@ class Host:
             "pid": os.getpid(),
         }
 
+    def work(self) -> dict[str, Any]:
+        """Return what this process computes now, for whoever waits for it.
+
+        Returns:
+            `pid`; `seconds` since it began, 0 if it waits itself; `longest`, that anything took
+            before; `name`, of the trial whose own it is, None if it is of several; and `where` it
+            is, the innermost lines of Python.
+        """
+        found = {"pid": os.getpid(), "seconds": 0.0, "longest": self._longest}
+        work = self._work
+        if work is None:
+            return {**found, "name": None, "where": []}
+        name, thread, busy = work.name, work.thread, self._meeting.busy_with
+        if isinstance(busy, Member):
+            thread = busy.thread or thread
+        if busy is not None:
+            name = next((n for n, ids in list(self._owners.items()) if id(busy) in ids), name)
+            name = next((n for n, i in list(self._under_way.items()) if i.has(busy)), name)
+        frame = sys._current_frames().get(thread)
+        lines = traceback.extract_stack(frame)[-_LINES:] if frame is not None else []
+        where = [f"{line.filename}:{line.lineno} ({line.name})" for line in lines]
+        seconds = time.monotonic() - work.since
+        return {**found, "seconds": seconds, "name": name, "where": where}
+
+    @contextmanager
+    def _computing(self, name: str | None = None) -> Iterator[None]:
+        """Compute while nobody else does.
+
+        Args:
+            name: Of the trial that it is for; None: those that train.
+
+        Raises:
+            RuntimeError: In place of SystemExit, which Ray would take as the end of all trials.
+        """
+        with self._turn:
+            torch.set_num_threads(self._num_threads)
+            work = self._work = _Work(name, threading.get_ident(), time.monotonic())
+            try:
+                yield
+            except SystemExit as error:
+                raise _exited(error) from error
+            finally:
+                self._work = None
+                self._longest = max(self._longest, time.monotonic() - work.since)
+
     def _iterate(self, name: str, call: Callable[[], Any]) -> Any:
         member = Member(call)
         member.owners = self._owners.setdefault(name, set())
@@ -186,9 +234,10 @@ class Host:
             self._under_way.pop(name, None)
             if name in self._trials:
                 self._between[name] = time.monotonic()
+        if isinstance(outcome, SystemExit):
+            raise _exited(outcome) from outcome
         if isinstance(outcome, BaseException):
-            with _without_exit():
-                raise outcome
+            raise outcome
         return outcome
 
     # ------------------------------------------------------------------ the loop
@@ -202,7 +251,7 @@ class Host:
             going += self._arrivals(going, took)
             start = time.monotonic()
             try:
-                with self._turn:
+                with self._computing():
                     self._meeting.do_next([one.member for one in going if not one.member.is_over])
             except Exception as error:  # nobody is to wait for ever
                 for one in going:
@@ -250,15 +299,18 @@ def _that_go_on(iterations: list[_Iteration]) -> list[_Iteration]:
     return [one for one in iterations if not one.member.is_over]
 
 
-@contextmanager
-def _without_exit() -> Iterator[None]:
-    """Have what would end the process (`sys.exit`) be an error of one trial of it."""
-    try:
-        yield
-    except Exception:
-        raise
-    except BaseException as error:
-        raise RuntimeError(f"it would end its process: {error!r}") from error
+def _exited(error: SystemExit) -> RuntimeError:
+    return RuntimeError(
+        f"the trial called sys.exit({error.code!r}), in a process of several trials"
+    )
+
+
+class _Work(NamedTuple):
+    """What is computed: for which trial, if it is for one, in which thread, and since when."""
+
+    name: str | None
+    thread: int
+    since: float
 
 
 class _EndedError(Exception):
@@ -271,3 +323,7 @@ class _Iteration:
     def __init__(self, name: str, member: Member):
         self.name, self.member = name, member
         self.is_done = threading.Event()
+
+    def has(self, member: object) -> bool:
+        """Tell whether a member takes part in it."""
+        return any(one is member for one in self.member.family())

@@ -59,6 +59,7 @@ class Meeting:
         self.num_together: Counter[str] = Counter()
         self.num_alone: Counter[str] = Counter()
         self.reasons: dict[str, set[str]] = {}
+        self._served: object | None = None
         # By the ids of the owners, who are kept with it: another one could get the id of one that
         # is gone.
         self._programs: dict[tuple[int, ...], tuple[list[object], Program | None]] = {}
@@ -88,6 +89,14 @@ class Meeting:
             raise
         return {name: member.outcome for name, member in members.items()}
 
+    @property
+    def busy_with(self) -> object | None:
+        """What is served now; any thread may ask.
+
+        A member that goes on, the owner of a request that is done alone, or the program of several.
+        """
+        return getattr(self._served, "busy_with", None) or self._served
+
     def forget(self, owners: Set[int]) -> None:
         """Let go of what some have done together with others, for they will not be back.
 
@@ -102,8 +111,10 @@ class Meeting:
         everyone = [one for member in going for one in member.family()]
         for member in everyone:  # it grows
             if not (member.waits or member.is_over):
+                self._served = member
                 member.go_on()
                 everyone += member.children.values()
+        self._served = None
         for member in everyone:
             member.take_outcomes()
         self._do(_first_in_turn([member for member in everyone if member.asks]))
@@ -130,6 +141,7 @@ class Meeting:
         kind = type(requests[0]).__name__
         program = self._program(requests)
         if program is not None:
+            self._served = program
             try:
                 answers = program.run(requests)
             except NotTogetherError as error:
@@ -137,8 +149,17 @@ class Meeting:
             else:
                 self.num_together[kind] += len(requests)
                 return list(answers)
+            finally:
+                self._served = None
         self.num_alone[kind] += len(requests)
-        return [_outcome(request.alone) for request in requests]
+        return [self._alone(request) for request in requests]
+
+    def _alone(self, request: Request) -> Any:
+        self._served = request.owner
+        try:
+            return _outcome(request.alone)
+        finally:
+            self._served = None
 
     def _program(self, requests: list[Request]) -> Program | None:
         """Return the tensor program of the requests' owners; None: each is on its own."""
@@ -242,6 +263,11 @@ class Member:
             self._thread.start()
         self._may_run.release()
         self._has_stopped.acquire()
+
+    @property
+    def thread(self) -> int | None:
+        """The id of its thread, once it has begun."""
+        return self._thread.ident if self._thread is not None else None
 
     @property
     def asks(self) -> bool:

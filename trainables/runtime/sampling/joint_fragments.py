@@ -56,6 +56,12 @@ class JointFragments:
         self._module = LiftedModule(first.module, {"all": parameters}, {"all": self._vector})
         self._is_checked = False
 
+    @property
+    def busy_with(self) -> EnvRunner | None:
+        """Whose environments are stepped now, if it is those of one."""
+        at = getattr(self._slots, "at", None)
+        return None if at is None else self._runners[at]
+
     @torch.inference_mode()
     def run(self, requests: Sequence[FragmentRequest]) -> list[Any]:
         """Sample a fragment of each runner.

@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -158,6 +159,62 @@ def test_a_trial_that_is_stopped_is_let_go() -> None:
     assert not (host._owners or host._meeting._programs)
 
 
+def test_a_trial_that_calls_exit_fails_alone() -> None:
+    """Ray takes SystemExit for the end of the whole process."""
+
+    class Exits(PPO):
+        def training_step(self) -> dict[str, float]:
+            sys.exit(3)
+
+        def save_checkpoint(self, checkpoint_dir: str) -> None:
+            sys.exit(4)
+
+    host = Host()
+    host.make("sound", PPO, {"config": config(0)})
+    host.make("exits", Exits, {"config": config(1)})
+
+    def exits() -> None:
+        with pytest.raises(RuntimeError, match=r"sys\.exit\(3\)"):
+            host.call("exits", "train", (), {})
+
+    found = in_threads({"sound": lambda: host.call("sound", "train", (), {}), "exits": exits})
+    assert found["sound"]["training_iteration"] == 1
+    with pytest.raises(RuntimeError, match=r"sys\.exit\(4\)"):
+        host.call("exits", "save", (), {})
+    host.make("none", PPO, {"config": config(0)})
+    for name in ("sound", "exits", "none"):
+        host.end(name)
+
+
+def test_a_host_tells_whose_environment_hangs(tmp_path: Path) -> None:
+    host, file = Host(), tmp_path / "hang"
+    settings = {**SETTINGS, "env": "hosted_faults:Hangs", "num_envs_per_env_runner": 1}
+    for seed in (0, 1):
+        args = {"file": str(file) if seed else "none"}
+        host.make(str(seed), PPO, {"config": {**settings, "seed": seed, "env_config": args}})
+    assert host.work()["seconds"] == 0
+    file.touch()
+    found: list[dict[str, Any]] = []
+
+    def watched() -> None:
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            work = host.work()
+            if work["seconds"] > 0.3 and work["name"] == "1":
+                found.append(work)
+                break
+            time.sleep(0.02)
+        file.unlink()
+
+    calls = {n: lambda n=n: host.call(n, "train", (), {}) for n in ("0", "1")}
+    outcomes = in_threads({**calls, "watched": watched})
+    assert "hosted_faults.py" in found[0]["where"][-1] and "(step)" in found[0]["where"][-1]
+    assert {outcomes[n]["training_iteration"] for n in ("0", "1")} == {1}  # and then all go on
+    assert host.work()["longest"] >= 0.3
+    for name in ("0", "1"):
+        host.end(name)
+
+
 def test_nobody_waits_for_ever_if_the_loop_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host()
     host.make("it", PPO, {"config": config(0)})
@@ -170,30 +227,3 @@ def test_nobody_waits_for_ever_if_the_loop_fails(monkeypatch: pytest.MonkeyPatch
         host.call("it", "train", (), {})
     host.end("it")
     assert not [thread for thread in threading.enumerate() if thread.name == "member"]
-
-
-def test_a_trial_that_would_end_the_process_fails_alone() -> None:
-    class Exits(PPO):
-        def training_step(self) -> dict[str, float]:
-            sys.exit(3)
-
-        def save(self, *_: Any, **__: Any) -> Any:
-            sys.exit(4)
-
-    host = Host()
-    host.make("sound", PPO, {"config": config(0)})
-    host.make("exits", Exits, {"config": config(1)})
-
-    def train(name: str) -> Any:
-        try:
-            return host.call(name, "train", (), {})
-        except RuntimeError as error:
-            return str(error)
-
-    found = in_threads({name: lambda name=name: train(name) for name in ("sound", "exits")})
-    assert found["exits"] == "it would end its process: SystemExit(3)"
-    assert found["sound"]["training_iteration"] == 1
-    with pytest.raises(RuntimeError, match=r"SystemExit\(4\)"):
-        host.call("exits", "save", (), {})
-    for name in found:
-        host.end(name)
