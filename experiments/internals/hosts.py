@@ -10,7 +10,6 @@ from typing import Any
 
 import ray
 
-from experiments.errors import SweepError
 from trainables.runtime.members.handle import MemberHandle
 from trainables.runtime.members.host import Host
 
@@ -49,7 +48,7 @@ class Hosts:
             For each that was started what resolves when it is there.
 
         Raises:
-            SweepError: They die before they are there, again and again.
+            RuntimeError: They die before they are there, again and again.
         """
         started = []
         for index, process in enumerate(self._processes):
@@ -58,7 +57,7 @@ class Hosts:
             if process is not None and not process.was_there:
                 self._failed_starts += 1
                 if self._failed_starts == _STARTS:
-                    raise SweepError(f"the processes of trials do not start: {process.error()}")
+                    raise RuntimeError(f"the processes of trials do not start: {process.error()}")
             self._processes[index] = new = _Process(index, self._options, self.resources["CPU"])
             started.append(new.start)
         return started
