@@ -6,8 +6,6 @@ Tune's loop asks its `RayActorManager` for an actor of each trial and calls meth
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -17,8 +15,8 @@ from ray.air.execution import ResourceManager
 from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.tune.execution import tune_controller
 
-from trainables.runtime.members.handle import MemberHandle
-from trainables.runtime.members.host import Host
+from experiments.internals.hosts import Hosts
+from trainables.core.errors import ConfigError
 
 
 class HostedTuner(tune.Tuner):
@@ -50,63 +48,6 @@ class HostedTuner(tune.Tuner):
             self._hosts.end()
 
 
-class Hosts:
-    """The processes that trials are members of. They start side by side.
-
-    Args:
-        count: How many there are.
-        options: What each has, as Ray's options name it.
-        places: Trials of one at most.
-    """
-
-    def __init__(self, count: int, options: Mapping[str, Any], places: int):
-        # A trial trains and is told to stop, at most; and `live` takes one.
-        self._options = {"max_concurrency": 2 * places + 8, **options}
-        self._handles: list[Any] = [None] * count
-        self._lives: list[Any] = [None] * count  # each ends with its process
-        self._members: list[set[str]] = [set() for _ in range(count)]
-        self._numbers = itertools.count()
-
-    def start(self) -> None:
-        """Start those that do not run, or no more."""
-        lives = [life for life in self._lives if life is not None]
-        over, _ = ray.wait(lives, num_returns=len(lives), timeout=0) if lives else ([], [])
-        for index, life in enumerate(self._lives):
-            if life is None or life in over:
-                host: Any = ray.remote(Host).options(**self._options).remote(index)
-                self._handles[index], self._lives[index] = host, host.live.remote()
-
-    def member(self, trainable: Any, kwargs: dict[str, Any]) -> MemberHandle:
-        """Have a trial made in the process with the fewest.
-
-        Args:
-            trainable: Its class; one that has `parallel` processes may use as many.
-            kwargs: What the class is made with.
-        """
-        self.start()
-        by_load = sorted(range(len(self._handles)), key=lambda index: len(self._members[index]))
-        # In one order for all: a trial may wait for its members in hosts that come after its own.
-        used = sorted(by_load[: getattr(trainable, "parallel", 1)])
-        name = f"member_{next(self._numbers)}"
-        for index in used:
-            self._members[index].add(name)
-        host, *peers = [self._handles[index] for index in used]
-        return MemberHandle.make(host, name, trainable, kwargs, *peers)
-
-    def left(self, name: str) -> None:
-        """Note that a trial is gone."""
-        for members in self._members:
-            members.discard(name)
-
-    def end(self) -> None:
-        """End all processes; `start` starts others."""
-        for index, host in enumerate(self._handles):
-            if host is not None:
-                ray.kill(host)
-            self._handles[index] = self._lives[index] = None
-            self._members[index].clear()
-
-
 class HostedActors(RayActorManager):
     """Makes a member of a host where Tune asks for an actor.
 
@@ -124,8 +65,30 @@ class HostedActors(RayActorManager):
         super().__init__(resource_manager=resource_manager)
         self._hosts = hosts
 
+    @property
+    def has_place(self) -> bool:
+        """Whether another trial could begin at once."""
+        return bool(self._hosts.open())
+
+    def next(self, timeout: float | None = None) -> bool:
+        """See Tune's: start what is to start, and wait for what happens next."""
+        for start in self._hosts.start():  # so that the loop learns that there are places now
+            self._actor_state_events.track_future(start, on_result=_nothing, on_error=_nothing)
+        return super().next(timeout)
+
     def add_actor(self, cls: Any, kwargs: Any, resource_request: Any, **callbacks: Any) -> Any:
-        """Have a member made once there is a place; what it needs is its host's."""
+        """Have a member made once there is a place; what it needs is its host's.
+
+        Raises:
+            ConfigError: It needs something else.
+        """
+        trainable, needed = cls.__ray_metadata__.modified_class, self._hosts.resources
+        bundles = [dict(bundle) for bundle in resource_request.bundles]
+        if bundles != [needed] * getattr(trainable, "parallel", 1):
+            raise ConfigError(
+                f"a trial asks for {bundles}, and the processes that trials share have {needed} "
+                "each: trials with trial_batching are to ask for the same"
+            )
         return super().add_actor(cls, kwargs, self.place, **callbacks)
 
     def _try_start_actors(self, max_actors: int | None = None) -> int:
@@ -134,6 +97,7 @@ class HostedActors(RayActorManager):
         for request, waiting in self._resource_request_to_pending_actors.items():
             while (
                 waiting
+                and self.has_place
                 and (max_actors is None or started < max_actors)
                 and self._resource_manager.has_resources_ready(request)
             ):
@@ -161,12 +125,13 @@ class HostedActors(RayActorManager):
         )
 
     def _try_kill_actor(self) -> bool:
-        """End the member of a trial that Tune ends by force."""
+        """End the process of a trial that Tune ends by force."""
         if not self._live_actors_to_kill:
             return False
         tracked = self._live_actors_to_kill.pop()
         member: Any = self._live_actors_to_ray_actors_resources[tracked][0]
-        member.end()
+        # It has not ended when told to, so that nobody else there gets on. They begin anew.
+        ray.kill(member.host)
         self._cleanup_actor_futures(tracked)
         self._actor_stop_resolved(tracked)
         return True
@@ -187,3 +152,7 @@ class HostedActors(RayActorManager):
         self._resource_manager.clear()
         # As Tune's own does.
         self.__init__(self._resource_manager, self._hosts)  # type: ignore[misc]
+
+
+def _nothing(_: Any) -> None:
+    """Take note of a process that is there, or is not; `Hosts` knows."""

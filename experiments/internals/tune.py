@@ -184,15 +184,16 @@ def has_process(controller: TuneController, trial: Trial) -> bool:
     return actor is not None and bool(controller._actor_manager.is_actor_started(actor))
 
 
-def request_of(controller: TuneController, trial: Trial) -> Any:
-    """Return what a trial is given of Ray's: what it asks for, or a place in a host's process."""
-    own: Any = trial.placement_group_factory
-    return getattr(controller._actor_manager, "place", own)
+def has_place(controller: TuneController) -> bool | None:
+    """Tell whether one of the processes that trials share has a place; None: they share none."""
+    return getattr(controller._actor_manager, "has_place", None)
 
 
 def has_reserved(controller: TuneController, trial: Trial) -> bool:
     """Tell whether resources such as a trial needs are reserved."""
-    request = request_of(controller, trial)
+    if (shared := has_place(controller)) is not None:
+        return shared
+    request: Any = trial.placement_group_factory
     return bool(controller._actor_manager._resource_manager.has_resources_ready(request))
 
 
@@ -313,7 +314,7 @@ class OpenedTuner:
         if self.trials:
             return dict(self.trials[0].config)
         space = {"config": self._internal.param_space or {}}
-        return dict(next(generate_variants(space))[1]["config"])
+        return dict(next(generate_variants(space, random_state=0))[1]["config"])
 
     def num_trials(self) -> int:
         """Return how many trials a search of Tune's own makes at most."""

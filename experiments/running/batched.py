@@ -10,11 +10,12 @@ from ray.tune.schedulers import ResourceChangingScheduler
 from ray.tune.search import ConcurrencyLimiter
 
 from experiments.cluster.session import available_nodes
-from experiments.internals.hosted_actors import HostedTuner, Hosts
+from experiments.internals.hosted_actors import HostedTuner
+from experiments.internals.hosts import Hosts
 from experiments.internals.tune import OpenedTuner
 from experiments.seeds.multi_seed import MultiSeed
 from experiments.spec.schema import Resources
-from experiments.sweep.hosting import ENOUGH, PLACES, host_plan
+from experiments.sweep.hosting import ENOUGH, host_plan
 from trainables.core.errors import ConfigError
 
 
@@ -44,6 +45,8 @@ def batched(tuner: tune.Tuner) -> tune.Tuner:
     settings = opened.tune_config
     if isinstance(settings.scheduler, ResourceChangingScheduler):
         raise ConfigError("batched: ResourceChangingScheduler gives trials CPUs of their own")
+    if opened.run_config.log_to_file:
+        raise ConfigError("batched: log_to_file is of a process, and trials share some")
     trainable, seeds = _one_seed(opened.trainable)
     most = settings.max_concurrent_trials or opened.num_trials()
     nodes = available_nodes(Resources())
@@ -56,7 +59,7 @@ def batched(tuner: tune.Tuner) -> tune.Tuner:
     limited = isinstance(settings.search_alg, ConcurrencyLimiter)
     limit = {} if limited else {"max_concurrent_trials": plan.places}
     opened.tune_config = dataclasses.replace(settings, reuse_actors=False, **limit)
-    return HostedTuner.of(tuner, Hosts(plan.num_hosts, plan.options, PLACES))
+    return HostedTuner.of(tuner, Hosts(plan.num_hosts, plan.resources, plan.places_each))
 
 
 def _one_seed(trainable: Any) -> tuple[Any, int]:

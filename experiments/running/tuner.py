@@ -17,7 +17,7 @@ from experiments.spec.function_trainable import is_function_class
 from experiments.spec.metrics import declared_metrics, families
 from experiments.spec.paths import SPEC_FILE
 from experiments.spec.schema import SweepSpec
-from experiments.sweep.hosting import PLACES, HostPlan
+from experiments.sweep.hosting import HostPlan
 from experiments.sweep.load import dump_spec, spec_data
 from experiments.sweep.sweep import Sweep
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from experiments.durability.resumption import Errored
-    from experiments.internals.hosted_actors import Hosts
+    from experiments.internals.hosts import Hosts
     from experiments.monitor.progress import Progress
     from experiments.search.study_storage import StudyCopy
     from experiments.search.warm_start import History
@@ -225,16 +225,16 @@ def restore_tuner(
 def _hosts(sweep: Sweep) -> Hosts | None:
     """Return the processes that trials share, if they do; they import while the Tuner is made.
 
-    Ray ends them with the last reference to them, should there be no Tuner in the end.
+    They end with what is returned, should there be no Tuner in the end.
     """
     plan = sweep.hosting
     if not isinstance(plan, HostPlan):
         return None
     import ray
 
-    from experiments.internals.hosted_actors import Hosts
+    from experiments.internals.hosts import Hosts
 
-    hosts = Hosts(plan.num_hosts, plan.options, PLACES)
+    hosts = Hosts(plan.num_hosts, plan.resources, plan.places_each)
     if ray.is_initialized():
         hosts.start()
     return hosts

@@ -8,17 +8,17 @@ process to the one that is furthest behind. Where all have a process nobody stop
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ray.tune.experiment import Trial
 
 from experiments.internals.ray import free_on_nodes
 from experiments.internals.tune import (
+    has_place,
     has_process,
     has_reserved,
     is_resetting,
     num_to_be_free,
-    request_of,
 )
 from trainables.runtime.actors.feasibility import placement_problem
 
@@ -70,6 +70,8 @@ def _has_room(controller: TuneController, trial: Trial) -> bool:
     """Tell whether a trial's resources are reserved for it, or are free on the nodes now."""
     if has_reserved(controller, trial):
         return True
-    request = request_of(controller, trial)
+    if has_place(controller) is not None:
+        return False
+    request: Any = trial.placement_group_factory
     bundles = [dict(bundle) for bundle in request.bundles]
     return placement_problem(bundles, request.strategy, free_on_nodes()) is None

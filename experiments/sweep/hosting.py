@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from experiments.errors import first_line
 from trainables.algorithm import Algorithm
 
 PLACES = 32
@@ -24,18 +25,15 @@ class HostPlan:
         num_hosts: How many.
         places: Trials at a time, of all hosts.
         resources: What each host has: that of one trial.
+        places_each: Trials of one host at most.
         parallel: Hosts that the seeds of a trial are dealt to.
     """
 
     num_hosts: int
     places: int
     resources: Mapping[str, float]
+    places_each: int = PLACES
     parallel: int = 1
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The resources as Ray's options name them."""
-        return {"num_cpus": self.resources["CPU"], "num_gpus": self.resources.get("GPU", 0)}
 
 
 def host_plan(
@@ -68,15 +66,19 @@ def host_plan(
         return f"a trial has {len(others) + 1} processes"
     if not set(needed) <= {"CPU", "GPU"} or not needed.get("CPU"):
         return f"a trial asks for {needed}"
-    hosts = max(
-        1, sum(int(min(node.get(name, 0) // needed[name] for name in needed)) for node in nodes)
-    )
-    trials = min(num_trials, max(1, PLACES // seeds) * hosts)
+    fits = [min(_times(needed[name], node.get(name, 0)) for name in needed) for node in nodes]
+    hosts, each = sum(fits), max(1, PLACES // seeds)
+    if hosts == 0:
+        return f"no node has {needed}"
+    trials = min(num_trials, each * hosts)
     if trials * seeds <= hosts:
         return ENOUGH
     if (reason := why_alone(trainable, configs[0])) is not None:
         return reason
-    return HostPlan(hosts, trials, dict(needed), min(seeds, max(1, hosts // trials)))
+    parallel = min(seeds, max(1, hosts // trials))
+    if parallel > 1 and len(fits) > 1:
+        return "the seeds of a trial are to be on one node"  # they write one checkpoint
+    return HostPlan(hosts, trials, dict(needed), each, parallel)
 
 
 def why_alone(trainable: type[Any], config: Mapping[str, Any]) -> str | None:
@@ -86,8 +88,16 @@ def why_alone(trainable: type[Any], config: Mapping[str, Any]) -> str | None:
     """
     if not issubclass(trainable, Algorithm):
         return f"{trainable.__name__} is none of Tunescape's algorithms"
-    trial = trainable(config=copy.deepcopy(dict(config)))
+    try:
+        trial = trainable(config=copy.deepcopy(dict(config)))
+    except Exception as error:  # of a setting, or of what only the nodes have: they will tell
+        return f"a trial cannot be made here: {first_line(error)}"
     try:
         return trial.why_alone()
     finally:
         trial.stop()
+
+
+def _times(amount: float, whole: float) -> int:
+    """Return how many times an amount fits; ten times 0.1 in 1, although floats say 9."""
+    return int(whole / amount + 1e-9)

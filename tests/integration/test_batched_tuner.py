@@ -56,7 +56,7 @@ def test_a_tuner_whose_trials_share_processes(tmp_path: Path) -> None:
     )
     assert {row["host"] for row in rows} == {0, 1}
     assert len({row["pid"] for row in rows}) == 2
-    # And once more with its results' checkpoints: Tune restores the Tuner that it knows.
+    # A Tuner that was restored is one as well; here nothing is left to do.
     restored = tune.Tuner.restore(str(tmp_path / "t"), trainable=PPO)
     assert len(batched(restored).fit()) == 5
 
@@ -96,6 +96,13 @@ def test_seeds_of_one_trial_are_dealt_to_the_processes(tmp_path: Path) -> None:
         assert (Path(result.checkpoint.path) / f"seed_{seed}").is_dir()
 
 
+@pytest.mark.usefixtures("ray_here")
+def test_a_trial_that_asks_for_something_else_is_told(tmp_path: Path) -> None:
+    space = {**SPACE, "num_env_runners": tune.grid_search([0, 1])}
+    with pytest.raises(ConfigError, match=r"a trial asks for .*, and the processes that trials"):
+        batched(tuner(tmp_path, space=space)).fit()
+
+
 def test_what_is_not_trained_together_is_refused(tmp_path: Path) -> None:
     def refused(trainable: Any, space: Any = None, **config: Any) -> str:
         with pytest.raises(ConfigError) as error:
@@ -109,5 +116,9 @@ def test_what_is_not_trained_together_is_refused(tmp_path: Path) -> None:
     assert "a trial has 2 processes" in refused(PPO, runners)
     assert "parallel = 2" in refused(with_seeds(PPO, 3, parallel=2), SETTINGS)
     assert "batched=True" in refused(with_seeds(DQN, 3), SETTINGS)
+    own = tuner(tmp_path)
+    own._local_tuner._run_config.log_to_file = True  # type: ignore[union-attr]
+    with pytest.raises(ConfigError, match="log_to_file"):
+        batched(own)
     changing = tune.schedulers.ResourceChangingScheduler()
     assert "ResourceChangingScheduler" in refused(PPO, scheduler=changing)

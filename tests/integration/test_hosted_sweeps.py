@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -48,17 +46,3 @@ def test_trials_of_hosts_are_those_of_processes(tmp_path: Path) -> None:
     assert not hosted.failures
     assert results(hosted) == pytest.approx(results(apart))
     assert len({r.metrics["pid"] for r in hosted.results}) == 2  # two hosts
-
-
-def test_trials_go_on_when_their_host_is_killed(tmp_path: Path) -> None:
-    killed: list[int] = []
-
-    def kill(result: dict[str, Any]) -> None:
-        if not killed and result["training_iteration"] == 4:
-            killed.append(result["pid"])
-            os.kill(result["pid"], signal.SIGKILL)
-
-    keys = {"checkpoint": {"frequency": 1}, "max_failures": 2, "trial_batching": "auto"}
-    outcome = run_sweep(Sweep.of(make_spec(spec(tmp_path, "killed", **keys))))
-    assert kill is not None
-    assert not outcome.failures

@@ -26,7 +26,7 @@ class MemberHandle:
 
     def end(self) -> Any:
         """Have the member stopped and forgotten."""
-        return self.host.end.remote(self.name)
+        return self.host.end.remote(self.name, self.made)
 
     def __getattr__(self, method: str) -> _Method:
         # Copying and pickling ask for others of that form, and must not get a call.

@@ -88,7 +88,6 @@ class Host:
         self._under_way: dict[str, _Iteration] = {}
         self._owners: dict[str, set[int]] = {}  # of what each trial has asked for
         self._between: dict[str, float] = {}  # trials that train no iteration, since when
-        self._is_ended = False
         self._loop = threading.Thread(target=self._train, daemon=True, name="host")
         self._loop.start()
 
@@ -138,8 +137,13 @@ class Host:
         with self._computing(name):
             return call(*args, **kwargs)
 
-    def end(self, name: str) -> None:
-        """Stop a trial and forget it; an iteration that is under way is over, without a result."""
+    def end(self, name: str, _after: None = None) -> None:
+        """Stop a trial and forget it; an iteration that is under way is over, without a result.
+
+        Args:
+            name: Of the trial.
+            _after: See `call`.
+        """
         with self._news:
             self._between.pop(name, None)
             self._news.notify_all()
@@ -251,7 +255,8 @@ class Host:
                     self._meeting.do_next([one.member for one in going if not one.member.is_over])
             except Exception as error:  # nobody is to wait for ever
                 for one in going:
-                    one.member.fail(error)
+                    if not one.member.is_over:
+                        one.member.fail(error)
             took = time.monotonic() - start
             going = _that_go_on(going)
 

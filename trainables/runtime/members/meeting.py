@@ -131,7 +131,7 @@ class Meeting:
                 groups[id(member)] = [member]
             else:
                 groups.setdefault((kind, member.request.key()), []).append(member)
-        for group in _portions(groups.values()):
+        for group in _portions(map(_in_one_order, groups.values())):
             requests = [member.request for member in group if member.request is not None]
             for member, answer in zip(group, self._answers(requests), strict=True):
                 member.answer, member.waits = answer, False
@@ -174,6 +174,8 @@ class Meeting:
                 self._programs[key] = owners, _PROGRAMS[type(requests[0])](owners)
             except NotTogetherError as error:
                 self._give_up(requests, error)
+        else:  # the one that has not been needed for longest is the first to go
+            self._programs[key] = self._programs.pop(key)
         return self._programs[key][1]
 
     def _give_up(self, requests: list[Request], error: NotTogetherError) -> None:
@@ -187,6 +189,11 @@ class Meeting:
         if reason not in known:
             known.add(reason)
             logger.info("done one after another, %s: %s", kind, reason)
+
+
+def _in_one_order(group: list[Member]) -> list[Member]:
+    """Return members by their owners, in whatever order they asked: a program is of an order."""
+    return sorted(group, key=lambda member: id(member.request and member.request.owner))
 
 
 def _portions(groups: Iterable[list[Member]]) -> Iterator[list[Member]]:
@@ -304,6 +311,8 @@ class Member:
 
     def ask(self, request: Request | _Several) -> Any:
         """See `Company`."""
+        if self._is_abandoned:  # and cleans up
+            raise _AbandonedError
         if isinstance(request, _Several):
             self.children = {name: Member(call) for name, call in request.calls.items()}
             for child in self.children.values():

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def config(seed: int) -> dict[str, Any]:
     return {**SETTINGS, "seed": seed, "lr": 1e-3 * (1 + seed)}
 
 
-def in_threads(calls: dict[str, Callable[[], Any]]) -> dict[str, Any]:
+def in_threads(calls: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
     with ThreadPoolExecutor(len(calls)) as pool:
         futures = {name: pool.submit(call) for name, call in calls.items()}
         return {name: future.result() for name, future in futures.items()}

@@ -276,3 +276,11 @@ def test_who_is_answered_first(sampling: int, updating: int, first: str) -> None
     waiting: list[Any] = [*updates, *samples]
     assert _first_in_turn(waiting) == expected
     assert _first_in_turn([]) == []
+
+
+def test_in_whatever_order_they_ask_the_program_is_one() -> None:
+    meeting = Meeting()
+    algos = [made(seed) for seed in range(3)]
+    for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
+        meeting.run({number: algos[number].train for number in order})
+    assert len(meeting._programs) == 2  # of samples and of updates

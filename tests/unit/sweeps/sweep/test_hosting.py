@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from experiments.sweep.batching import batching_notes
-from experiments.sweep.hosting import ENOUGH, HostPlan, host_plan
+from experiments.sweep.hosting import ENOUGH, HostPlan, _times, host_plan
 from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 from trainables import BC, PPO
@@ -25,16 +25,25 @@ def test_as_many_processes_as_trials_would_fit() -> None:
     assert plan(1000) == HostPlan(4, 128, {"CPU": 1})
     assert plan(4) == ENOUGH
     assert plan(10, num_cpus_for_main_process=2).num_hosts == 1  # of the node with three
-    assert HostPlan(2, 8, {"CPU": 1, "GPU": 0.5}).options == {"num_cpus": 1, "num_gpus": 0.5}
+    tenths = plan(100, num_gpus=0.1, nodes=[{"CPU": 16.0, "GPU": 1.0}])
+    assert "PyTorch sees no GPU" in tenths  # here, where a trial is made to see
+    assert plan(num_cpus_for_main_process=8) == "no node has {'CPU': 8.0}"
+
+
+def test_shares_that_floats_do_not_divide() -> None:
+    assert [_times(share, 1.0) for share in (0.1, 0.2, 0.3, 0.5, 2.0)] == [10, 5, 3, 2, 0]
 
 
 def test_seeds_are_dealt_where_trials_are_few() -> None:
-    assert plan(1, seeds=5) == HostPlan(4, 1, {"CPU": 1}, parallel=4)
-    assert plan(2, seeds=5).parallel == 2
-    assert plan(3, seeds=5).parallel == 1  # a process may be left over, none has two shares
-    assert plan(1, seeds=4) == ENOUGH
-    assert plan(100, seeds=10).places == 12  # three of ten seeds in a process
-    assert plan(100, seeds=50).places == 4  # of more than 32 seeds one
+    four = [{"CPU": 4.0}]
+    assert plan(1, 5, four) == HostPlan(4, 1, {"CPU": 1}, places_each=6, parallel=4)
+    assert plan(2, 5, four).parallel == 2
+    assert plan(3, 5, four).parallel == 1  # a process may be left over, none has two shares
+    assert plan(1, 4, four) == ENOUGH
+    assert plan(100, 10, four).places == 12  # three of ten seeds in a process
+    assert plan(100, 50, four).places == 4  # of more than 32 seeds one
+    assert plan(1, seeds=5) == "the seeds of a trial are to be on one node"
+    assert plan(100, seeds=5).parallel == 1
 
 
 def test_each_trial_has_its_own_process_where_nothing_is_gained() -> None:
