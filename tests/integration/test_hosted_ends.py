@@ -60,7 +60,7 @@ def assert_whole(sweep: Path) -> None:
 
 def test_no_process_outlives_a_killed_driver_and_the_sweep_goes_on(tmp_path: Path) -> None:
     sweep = tmp_path / "runs" / "sweep"
-    process = start(tmp_path, "run", hosted_spec(tmp_path, seconds=0.1))
+    process = start(tmp_path, "run", hosted_spec(tmp_path, seconds=0.3))
     wait_until(
         lambda: len(hosts(sweep)) == 2 and any(3 in its for its in rows(sweep).values()), process
     )
