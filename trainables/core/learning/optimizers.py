@@ -13,6 +13,13 @@ from trainables.core.config.model import OptimizerConfig
 from trainables.core.errors import ConfigError
 from trainables.core.learning.laprop import LaProp
 
+# PyTorch imports its compiler, a second and more, when an optimiser is made or saved for the first
+# time, only to have it look away from these functions. Nobody compiles a caller of them here. Where
+# PyTorch stops to ask for the attribute, this does nothing.
+for _name in ("add_param_group", "state_dict", "load_state_dict"):
+    if _function := getattr(getattr(torch.optim.Optimizer, _name), "__wrapped__", None):
+        _function.__dict__.setdefault("__dynamo_disable", _function)
+
 
 def make_optimizer(
     groups: list[dict[str, Any]], settings: OptimizerConfig

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +164,17 @@ def test_the_example_of_the_guide_learns(name: str) -> None:
         assert type(learner.optimizer) is torch.optim.NAdam
         slow = [group["betas"][1] == 0.9999 for group in learner.optimizer.param_groups]
         assert slow == [group == "critic" for group in learner.groups]
+
+
+def test_an_optimizer_is_made_and_stored_without_the_compiler() -> None:
+    """Importing it takes longer than all else that begins a trial."""
+    code = (
+        "import sys, torch\n"
+        "from trainables.core.config.model import OptimizerConfig\n"
+        "from trainables.core.learning.optimizers import make_optimizer\n"
+        "groups = [{'params': [torch.nn.Parameter(torch.ones(3))], 'lr': 0.1}]\n"
+        "optimizer = make_optimizer(groups, OptimizerConfig())\n"
+        "optimizer.load_state_dict(optimizer.state_dict())\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
