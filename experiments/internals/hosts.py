@@ -13,7 +13,7 @@ import ray
 from trainables.runtime.members.handle import MemberHandle
 from trainables.runtime.members.host import Host
 
-_LATE_S = 30.0  # a process that takes longer may wait for a node that is gone
+_LATE_S = 90.0  # a process that takes longer may wait for a node that is gone
 _STARTS = 3  # failed ones in a row that are enough
 
 
