@@ -19,8 +19,8 @@ from trainables import PPO, PPOConfig
 from trainables.core.config.settings import setting
 
 
-class Kills(tune.Callback):
-    """Kills the process of the first trial that gets so far.
+class _Signals(tune.Callback):
+    """Sends a signal when a trial gets so far for the first time.
 
     Args:
         at: The iteration.
@@ -34,25 +34,24 @@ class Kills(tune.Callback):
     ) -> None:
         if result["training_iteration"] == self.at:
             self.at = None
-            os.kill(result["pid"], signal.SIGKILL)
+            self.send(result)
+
+    def send(self, result: dict[str, Any]) -> None:
+        raise NotImplementedError
 
 
-class Interrupts(tune.Callback):
-    """Presses Ctrl-C when a trial gets so far for the first time.
+class Kills(_Signals):
+    """Kills the process of the first trial that gets so far."""
 
-    Args:
-        at: The iteration.
-    """
+    def send(self, result: dict[str, Any]) -> None:
+        os.kill(result["pid"], signal.SIGKILL)
 
-    def __init__(self, at: int):
-        self.at: int | None = at
 
-    def on_trial_result(
-        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
-    ) -> None:
-        if result["training_iteration"] == self.at:
-            self.at = None
-            os.kill(os.getpid(), signal.SIGINT)
+class Interrupts(_Signals):
+    """Presses Ctrl-C, and remembers in a resumed sweep that it has."""
+
+    def send(self, result: dict[str, Any]) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
 
     def get_state(self) -> dict[str, Any]:
         return {"at": self.at}

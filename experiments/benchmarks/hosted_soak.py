@@ -22,6 +22,7 @@ from ray import tune
 
 from experiments.benchmarks import curves
 from experiments.benchmarks.gather import HERE, console, table, verdict
+from experiments.benchmarks.memory_soak import COLORS, Samples, slope
 from experiments.benchmarks.processes import memory
 from experiments.running.runner import run_sweep
 from experiments.sweep.load import make_spec
@@ -31,10 +32,8 @@ from experiments.trial_info import read_json_lines
 ALLOWED = 10.0
 """Kilobytes that a host may grow by with each trial."""
 EVERY = 50
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
-
-Samples = dict[str, list[list[float]]]
-"""By process: points of trials that have ended and megabytes."""
+KB = 1000.0
+"""Growth of so many trials in megabytes is that of one in kilobytes."""
 
 
 def main() -> None:
@@ -51,7 +50,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         samples = soak(Path(folder), args)
     seconds = round(time.monotonic() - start, 1)
-    slopes = {name: slope(points, args.warm_up) for name, points in samples.items()}
+    slopes = {name: slope(points, args.warm_up, per=KB) for name, points in samples.items()}
     view = table(
         f"{args.trials} trials, {args.at_once} at a time, {seconds:.0f} s",
         *("", "MB at the end", "kB per trial after the warm-up", ""),
@@ -69,7 +68,7 @@ def main() -> None:
 
 
 def soak(folder: Path, args: argparse.Namespace) -> Samples:
-    """Runs the sweep; what was measured."""
+    """Runs the sweep; of each process points of trials that have ended and megabytes."""
     file = folder / "memory.jsonl"
     meter = {"class": "experiments.benchmarks.hosted_soak:Meter", "args": {"file": str(file)}}
     data = {
@@ -128,21 +127,6 @@ class Meter(tune.Callback):
         }
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
-
-
-def slope(points: list[list[float]], warm_up: int) -> float:
-    """Kilobytes of growth per trial after the warm-up, the median between any two points."""
-    trials, values = settled(points, warm_up)
-    first, second = np.triu_indices(len(trials), k=1)
-    slopes = (values[second] - values[first]) / (trials[second] - trials[first])
-    return round(float(np.median(slopes)) * 1000, 3)
-
-
-def settled(points: list[list[float]], warm_up: int) -> tuple[np.ndarray, np.ndarray]:
-    """Trials and values after the warm-up, or of the second half if that is less."""
-    trials, values = np.array(points).T
-    after = trials >= min(warm_up, trials[-1] / 2)
-    return trials[after], values[after]
 
 
 def draw(samples: Samples, slopes: dict[str, float], warm_up: int, path: Path) -> None:

@@ -133,8 +133,8 @@ def object_store_in_use() -> float:
     return float(total - ray.available_resources().get("object_store_memory", 0.0)) / MB
 
 
-def slope(points: list[list[float]], warm_up_s: float) -> float:
-    """Megabytes of growth in 5 minutes after the warm-up.
+def slope(points: list[list[float]], warm_up_s: float, per: float = PER_S) -> float:
+    """Megabytes of growth in 5 minutes after the warm-up, or in as much as `per` says.
 
     The median of the slopes between any two points (Theil and Sen): what grows steadily shows, a
     single step does not.
@@ -142,7 +142,7 @@ def slope(points: list[list[float]], warm_up_s: float) -> float:
     times, values = settled(points, warm_up_s)
     first, second = np.triu_indices(len(times), k=1)
     slopes = (values[second] - values[first]) / (times[second] - times[first])
-    return round(float(np.median(slopes)) * PER_S, 3)
+    return round(float(np.median(slopes)) * per, 3)
 
 
 def settled(points: list[list[float]], warm_up_s: float) -> tuple[np.ndarray, np.ndarray]:
