@@ -145,9 +145,9 @@ def _forked_workers(request: pytest.FixtureRequest) -> Iterator[None]:
     if HERE / "unit" in request.path.parents or _wants_real_workers(request.module):
         yield
         return
-    from forked_workers import fork_server, forked_workers
+    from experiments.workers.warm import warm_workers
 
-    with forked_workers(fork_server):
+    with warm_workers():
         yield
 
 

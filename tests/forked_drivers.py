@@ -15,10 +15,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import nullcontext
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from forked_workers import fork_server, forked_workers
+from experiments.workers import warm
 
 ROOT = Path(__file__).parents[1]
 COMMAND = "experiments.cli"
@@ -56,7 +57,9 @@ class Driver:
         environment = {**os.environ, "PYTHONPATH": paths, **(variables or {})}
         pipes = [_forks.Pipe(duplex=False) for _ in range(1 + errors_apart)]
         theirs = [end for _, end in pipes]
-        workers = None if real_workers else fork_server()
+        if not real_workers:
+            warm.start_server()
+        workers = None if real_workers else warm.running_server()
         self._process = _forks.Process(
             target=_become, args=(module, arguments, str(cwd), environment, theirs, workers)
         )
@@ -125,7 +128,7 @@ def _become(
     cwd: str,
     environment: dict[str, str],
     outputs: list[Connection],
-    workers: str | None,
+    workers: warm.WorkerServer | None,
 ) -> None:
     """In the fork: be the program."""
     os.setpgid(0, 0)  # no session of its own, else its workers could not join its group
@@ -139,8 +142,10 @@ def _become(
     sys.path[:1] = [cwd, *environment["PYTHONPATH"].split(os.pathsep)]
     sys.argv = [module, *arguments]
     sys.modules.pop(module, None)
+    if workers is not None:
+        warm.use_server(workers)
     try:
-        with forked_workers(lambda: workers):
+        with nullcontext() if workers is None else warm.warm_workers():
             runpy.run_module(module, run_name="__main__", alter_sys=True)
     finally:  # what forks leave out
         threading._shutdown()

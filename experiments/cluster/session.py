@@ -6,7 +6,7 @@ import logging
 import math
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from experiments.internals.ray import lean_ray
 from experiments.spec.ray_names import check_address
 from experiments.spec.schema import Resources
 from experiments.stop_signals import kept_from_ray
+from experiments.workers.warm import AT_START, warm_workers
 from trainables.core.logs import VARIABLE
 from tunescape.shared_names import needs_room_in_workers
 
@@ -44,9 +45,7 @@ _DEFAULTS = {
     # A worker for each CPU would start with Ray, beside the sweep's own start, and never be used:
     # Tune gives trials an environment of their own, and so their workers.
     "RAY_prestart_worker_first_driver": "0",
-    # A host has a thread for each call, and glibc would spread what trials leave over many heaps,
-    # none of which shrinks: a host of 40 threads grew by 65 kB with each trial, with one by 4 kB.
-    "MALLOC_ARENA_MAX": "1",
+    **AT_START,
 }
 
 
@@ -118,7 +117,12 @@ def ray_session(
             options["runtime_env"] = {**options.get("runtime_env", {}), "env_vars": variables}
     doing("starting Ray" if resources.address is None else f"joining Ray at {resources.address}")
     try:
-        with kept_from_ray(), _trial_log_level(verbosity), lean_ray(follow_logs=follows):
+        with (
+            kept_from_ray(),
+            _trial_log_level(verbosity),
+            lean_ray(follow_logs=follows),
+            warm_workers() if resources.address is None else nullcontext(),
+        ):
             ray.init(**options)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         where = resources.address or "this machine"

@@ -9,6 +9,7 @@ import typer
 
 from experiments.commands import shell
 from experiments.commands.options import AddressOption
+from experiments.workers.warm import start_server
 
 
 def resume(
@@ -33,6 +34,8 @@ def resume(
 ) -> None:
     """Continue a sweep that was cut off, or extend one. Finished trials are kept."""
     shell.begin(f"reading {folder}")
+    if address is None:
+        start_server()  # beside the imports that follow
     from experiments.commands.sweeps import resume_all, resume_one
     from experiments.errors import SweepError
     from experiments.running.extension import parse_stop

@@ -22,6 +22,7 @@ from experiments.commands.options import (
 )
 from experiments.commands.reading import read_specs
 from experiments.errors import SpecError
+from experiments.workers.warm import start_server
 
 app = typer.Typer(add_completion=False)
 
@@ -66,6 +67,8 @@ def train(
         checkpoint_freq=checkpoint_freq,
         overrides=set_ or [],
     )
+    if address is None:
+        start_server()  # beside the imports that follow
     from experiments.commands.sweeps import run_specs  # with Ray: mistakes are told before
 
     run_specs([spec])
@@ -100,6 +103,8 @@ def train_file(
     specs = read_specs(spec, set_, options, experiment)
     for read in specs:
         require_end(read)
+    if not dry_run and specs[0].resources.address is None:
+        start_server()
     from experiments.commands.sweeps import run_specs
 
     run_specs(specs, dry_run=dry_run)

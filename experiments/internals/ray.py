@@ -8,8 +8,9 @@ are taken to be here.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 
@@ -49,6 +50,57 @@ def _nothing(node: Any) -> None:
 def _no_pages(node: Any, **options: Any) -> None:
     """Start no dashboard; its address is empty, as it is without pages."""
     node._webui_url = ""
+
+
+@contextmanager
+def worker_program(
+    program: Path, on_raylet: Callable[[], AbstractContextManager[list[int]]]
+) -> Iterator[None]:
+    """Let raylets that are started within, by `ray.init`, run a program for each worker.
+
+    Args:
+        program: Run by this Python in place of `default_worker.py`, with its arguments, and in
+            place of `setup_worker.py`, then with itself as the first argument. A raylet knows the
+            latter by its name, `setup_worker.py`.
+        on_raylet: Encloses the start of each raylet; its process id is added to the list.
+    """
+    from ray._private.node import Node
+
+    node_class: Any = Node
+    theirs = node_class.start_raylet
+
+    def start_raylet(node: Any, *args: Any, **kwargs: Any) -> None:
+        with on_raylet() as started:
+            node._ray_params.worker_path = node._ray_params.setup_worker_path = str(program)
+            theirs(node, *args, **kwargs)
+            started.append(node.all_processes["raylet"][0].process.pid)
+
+    node_class.start_raylet = start_raylet
+    try:
+        yield
+    finally:
+        node_class.start_raylet = theirs
+
+
+def rays_worker() -> Path:
+    """Return the program that is a worker of Ray's."""
+    import ray
+
+    return Path(ray.__file__).parent / "_private" / "workers" / "default_worker.py"
+
+
+def worker_variables(raylet: int) -> dict[str, str]:
+    """Return what a raylet that has just been started sets in its workers' environment.
+
+    Args:
+        raylet: Its process id.
+    """
+    first_job = "01000000"
+    return {
+        "RAY_RAYLET_PID": str(raylet),
+        "RAY_JOB_ID": first_job,
+        "RAY_LD_PRELOAD_ON_WORKERS": "0",
+    }
 
 
 @contextmanager

@@ -365,8 +365,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "experiments.internals",
         "experiments.stop_signals",
         "experiments.spec",
+        "experiments.workers",
     ),
     "experiments.trial_info": ("experiments.spec",),
+    "experiments.workers": ("experiments.internals",),
     "experiments.schedulers": (
         "experiments.internals",
         "experiments.result_rows",
@@ -458,6 +460,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
         "experiments.search",
         "experiments.sweep",
         "experiments.running",
+        "experiments.workers",
     ),
     "experiments.cli": (
         "experiments.errors",
