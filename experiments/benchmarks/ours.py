@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import tempfile
 import time
 from typing import Any
@@ -90,38 +89,38 @@ def sweep(trials: int, steps: int, seed: int, *, together: bool = False) -> dict
         seed: Of all.
         together: Whether trials are trained together in two processes, or two at a time.
     """
-    # Tune would change into each trial's folder.
-    os.environ.setdefault("RAY_CHDIR_TO_TRIAL_DIR", "0")
-    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
-    import ray
     from ray import tune
 
+    from experiments.cluster.session import ray_session, sweep_environment
     from experiments.running.batched import batched
+    from experiments.spec.schema import Resources
 
     logging.getLogger("ray").setLevel(logging.ERROR)
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    begin = time.perf_counter()
-    try:
-        with tempfile.TemporaryDirectory() as storage:
-            tuner = tune.Tuner(
-                PPO,
-                param_space={**EQUAL, "lr": tune.loguniform(1e-4, 1e-2), "seed": seed},
-                tune_config=tune.TuneConfig(
-                    num_samples=trials,
-                    max_concurrent_trials=None if together else 2,
-                    reuse_actors=True,
-                ),
-                run_config=tune.RunConfig(
-                    name="ours", storage_path=storage, stop={STEPS: steps}, verbose=0
-                ),
-            )
-            grid = (batched(tuner) if together else tuner).fit()
-            seconds = time.perf_counter() - begin
-            rows = [grid[i].metrics or {} for i in range(len(grid))]
-    finally:
-        ray.shutdown()
+    before_ray = time.perf_counter()
+    with (
+        sweep_environment(),
+        ray_session(Resources(num_cpus=2)),
+        tempfile.TemporaryDirectory() as storage,
+    ):
+        begin = time.perf_counter()
+        tuner = tune.Tuner(
+            PPO,
+            param_space={**EQUAL, "lr": tune.loguniform(1e-4, 1e-2), "seed": seed},
+            tune_config=tune.TuneConfig(
+                num_samples=trials,
+                max_concurrent_trials=None if together else 2,
+                reuse_actors=True,
+            ),
+            run_config=tune.RunConfig(
+                name="ours", storage_path=storage, stop={STEPS: steps}, verbose=0
+            ),
+        )
+        grid = (batched(tuner) if together else tuner).fit()
+        end = time.perf_counter()
+        rows = [grid[i].metrics or {} for i in range(len(grid))]
     return {
-        "seconds": seconds,
+        "seconds": end - begin,
+        "seconds_with_ray": end - before_ray,
         "trials": len(grid),
         "errors": grid.num_errors,
         "env_steps": sum(int(row[STEPS]) for row in rows),

@@ -17,6 +17,7 @@ from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.estimation.episodes import RecordedEpisodes
 from trainables.core.estimation.target_policy import in_parts
+from trainables.core.learning.optimizers import step
 from trainables.core.learning.recorded_actions import log_likelihood
 from trainables.core.logs import logger
 from trainables.core.networks.encoders import network
@@ -96,7 +97,7 @@ def _fit(
         logp, excess = likelihood(drawn)
         optimizer.zero_grad()
         (excess - logp.mean()).backward()
-        optimizer.step()
+        step(optimizer)
         if update % _UPDATES_PER_LOOK or not len(held_out):
             continue
         found = float(_logp_of(likelihood, held_out).mean())

@@ -16,6 +16,7 @@ from trainables.core.estimation.evaluator import OffPolicyEstimator
 from trainables.core.estimation.importance_weights import ImportanceWeights
 from trainables.core.estimation.q_function import QFunction
 from trainables.core.estimation.target_policy import TargetPolicy
+from trainables.core.learning.optimizers import step
 
 _LARGEST_WEIGHT = 100.0
 
@@ -157,7 +158,7 @@ def _step(
     optimizer.zero_grad()
     loss.backward()
     torch.nn.utils.clip_grad_norm_(q.functions.parameters(), settings.grad_clip)
-    optimizer.step()
+    step(optimizer)
 
 
 def _tensor(column: np.ndarray, like: Tensor) -> Tensor:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim.optimizer import _global_optimizer_post_hooks as _TOLD_AFTER_ANY
+from torch.optim.optimizer import _global_optimizer_pre_hooks as _TOLD_BEFORE_ANY
 
 from trainables.core.config.model import OptimizerConfig
 from trainables.core.errors import ConfigError
@@ -52,6 +55,37 @@ def make_optimizer(
             foreach=True,
         )
     return torch.optim.SGD(groups, momentum=settings.momentum, weight_decay=decay, fused=True)
+
+
+def step(optimizer: torch.optim.Optimizer, own_hook: Any = None) -> None:
+    """Step by the gradients there are, as `optimizer.step()` does.
+
+    PyTorch's own optimisers would import its compiler, a second of each process, for their first
+    step: around each they tell a compiler to look away. Of them the function within is called.
+
+    Args:
+        optimizer: Any optimiser.
+        own_hook: The handle of a hook before steps that this one need not call.
+    """
+    own = 0 if own_hook is None else 1
+    hooks = len(optimizer._optimizer_step_pre_hooks) + len(optimizer._optimizer_step_post_hooks)
+    within = None
+    if hooks == own and "step" not in vars(optimizer) and not (_TOLD_BEFORE_ANY or _TOLD_AFTER_ANY):
+        optimizer_class: Any = type(optimizer)
+        within = _within_step(optimizer_class)
+    if within is None or optimizer.defaults.get("differentiable"):
+        optimizer.step()
+        return
+    with torch.no_grad():
+        within(optimizer)
+
+
+@functools.cache
+def _within_step(optimizer_class: Any) -> Callable[..., Any] | None:
+    """Return what `step` of a class of PyTorch's does within its wrappers; None of another's."""
+    if not optimizer_class.__module__.startswith("torch.optim."):
+        return None
+    return inspect.unwrap(optimizer_class.step)
 
 
 def check_optimizer(optimizer: Any, vectors: Sequence[Tensor], owner: str) -> None:

@@ -20,7 +20,7 @@ from trainables.core.learning.flat_parameters import (
     collect_gradients,
     zero_gradients,
 )
-from trainables.core.learning.optimizers import check_optimizer, check_storable
+from trainables.core.learning.optimizers import check_optimizer, check_storable, step
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Stepping:
         flats = list(groups.values())
         self.optimizer.zero_grad = lambda *_, **__: zero_gradients(flats, gradient)  # type: ignore[method-assign]
         self._collected = collected = [False]
-        self.optimizer.register_step_pre_hook(
+        self._hook = self.optimizer.register_step_pre_hook(
             lambda *_: None if collected[0] else collect_gradients(flats)
         )
 
@@ -105,7 +105,7 @@ class Stepping:
         self._collected[0] = True
         try:
             with FlushedDenormals():
-                self.optimizer.step()
+                step(self.optimizer, self._hook)
         finally:
             self._collected[0] = False
 

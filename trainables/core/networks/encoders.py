@@ -19,6 +19,7 @@ from trainables.core.errors import ConfigError
 from trainables.core.networks.global_stream import seeded_layers
 from trainables.core.networks.layers import Layers
 from trainables.core.networks.mlp import activation_layer, initialize, linear_layer, mlp
+from trainables.core.networks.undrawn import undrawn
 
 # Images that are evaluated at once where no gradient is needed: a rollout's float images and
 # activations together would take gigabytes.
@@ -91,9 +92,7 @@ class ImageEncoder(nn.Module):
                     f"fit the image {name or 'observation'!r} of {image.size[0]}x{image.size[1]}: "
                     f"{size[0]}x{size[1]} is left there"
                 )
-            layer = nn.utils.skip_init(
-                nn.Conv2d, num_channels, conv.channels, conv.kernel, conv.stride
-            )
+            layer = undrawn(nn.Conv2d, num_channels, conv.channels, conv.kernel, conv.stride)
             initialize(layer, math.sqrt(2), settings.fcnet_initializer, generator)
             layers.append(layer)
             if settings.conv_activation != "linear":

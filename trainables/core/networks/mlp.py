@@ -14,6 +14,7 @@ from torch.func import functional_call
 from torch.nn.functional import linear
 
 from trainables.core.networks.layers import Layers
+from trainables.core.networks.undrawn import undrawn
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {
     "tanh": nn.Tanh,
@@ -112,7 +113,7 @@ def linear_layer(
     generator: torch.Generator | None = None,
 ) -> nn.Linear:
     """Return a linear layer with weights of the given initialisation; see `mlp`."""
-    layer = nn.utils.skip_init(nn.Linear, fan_in, fan_out)
+    layer = undrawn(nn.Linear, fan_in, fan_out)
     initialize(layer, gain, initializer, generator)
     return layer
 

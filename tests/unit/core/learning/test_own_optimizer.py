@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ import torch
 from page_blocks import block_with
 from small_runs import settings_of
 from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from trainables.core.config.model import OptimizerConfig
 from trainables.core.data.batch import Batch
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner, Metrics
+from trainables.core.learning.optimizers import make_optimizer, step
 from trainables.registry import get_algorithm
 
 
@@ -44,8 +47,8 @@ def test_it_steps_as_it_does_elsewhere() -> None:
     twin = copy.deepcopy(module)
     learner = ByNAdam(module, {"eps": 1e-6})
     reference = torch.optim.NAdam(twin.parameters(), eps=1e-6)
-    for step, lr in enumerate((0.1, 0.1, 0.01, 0.0)):
-        batch = {"x": torch.randn(7, 3, generator=torch.Generator().manual_seed(step))}
+    for number, lr in enumerate((0.1, 0.1, 0.01, 0.0)):
+        batch = {"x": torch.randn(7, 3, generator=torch.Generator().manual_seed(number))}
         learner.set_lr(lr)
         learner.update_step(batch, mean_square)
         reference.param_groups[0]["lr"] = lr
@@ -166,15 +169,62 @@ def test_the_example_of_the_guide_learns(name: str) -> None:
         assert slow == [group == "critic" for group in learner.groups]
 
 
-def test_an_optimizer_is_made_and_stored_without_the_compiler() -> None:
+@pytest.mark.parametrize("kind", ["adam", "adamw", "laprop", "rmsprop", "sgd"])
+def test_an_optimizer_is_made_and_stored_and_steps_without_the_compiler(kind: str) -> None:
     """Importing it takes longer than all else that begins a trial."""
     code = (
         "import sys, torch\n"
         "from trainables.core.config.model import OptimizerConfig\n"
-        "from trainables.core.learning.optimizers import make_optimizer\n"
-        "groups = [{'params': [torch.nn.Parameter(torch.ones(3))], 'lr': 0.1}]\n"
-        "optimizer = make_optimizer(groups, OptimizerConfig())\n"
+        "from trainables.core.learning.optimizers import make_optimizer, step\n"
+        "weights = torch.nn.Parameter(torch.ones(3))\n"
+        "groups = [{'params': [weights], 'lr': 0.1}]\n"
+        f"optimizer = make_optimizer(groups, OptimizerConfig(type={kind!r}))\n"
         "optimizer.load_state_dict(optimizer.state_dict())\n"
+        "weights.grad = torch.ones(3)\n"
+        "step(optimizer)\n"
+        "assert (weights < 1).all() and weights.requires_grad\n"
         "assert 'torch._dynamo' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw", "laprop", "rmsprop", "sgd"])
+def test_a_step_is_that_of_the_optimizer(kind: str) -> None:
+    def stepped(by: Callable[[torch.optim.Optimizer], object]) -> torch.Tensor:
+        weights = torch.nn.Parameter(torch.linspace(-1, 1, 5))
+        settings = OptimizerConfig(type=kind, weight_decay=0.0 if kind == "laprop" else 0.1)
+        optimizer = make_optimizer([{"params": [weights], "lr": 0.1}], settings)
+        for number in range(3):
+            weights.grad = torch.arange(5.0) - number
+            by(optimizer)
+        return weights.detach()
+
+    assert torch.equal(stepped(step), stepped(lambda optimizer: optimizer.step()))
+
+
+@pytest.mark.parametrize("added", ["before", "after", "before any", "instance"])
+def test_whoever_wants_to_be_told_of_steps_is_told(added: str) -> None:
+    weights = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.SGD([weights], lr=0.1)
+    weights.grad = torch.ones(3)
+    told: list[str] = []
+    own = optimizer.register_step_pre_hook(lambda *_: None)
+
+    def tell(*_: object) -> None:
+        told.append(added)
+
+    handle = None
+    if added == "before":
+        optimizer.register_step_pre_hook(tell)
+    elif added == "after":
+        optimizer.register_step_post_hook(tell)
+    elif added == "before any":
+        handle = register_optimizer_step_pre_hook(tell)
+    else:
+        optimizer.step = tell  # type: ignore[method-assign]
+    try:
+        step(optimizer, own)
+    finally:
+        if handle is not None:
+            handle.remove()
+    assert told == [added]

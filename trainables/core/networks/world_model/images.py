@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, interpolate, pixel_shuffle, silu
 
 from trainables.core.data.features import ImageSpec
+from trainables.core.networks.undrawn import undrawn
 from trainables.core.networks.world_model.layers import Normed, initialize, scaled_to_one
 from trainables.core.networks.world_model.symlog import symexp, symlog
 
@@ -180,9 +181,7 @@ def _conv(
     stride: tuple[int, ...],
     generator: torch.Generator | None,
 ) -> nn.Conv2d:
-    layer = nn.utils.skip_init(
-        nn.Conv2d, num_inputs, num_outputs, _KERNEL, stride, padding=_KERNEL // 2
-    )
+    layer = undrawn(nn.Conv2d, num_inputs, num_outputs, _KERNEL, stride, padding=_KERNEL // 2)
     initialize(layer.weight, num_inputs * _KERNEL**2, 1.0, generator)
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)

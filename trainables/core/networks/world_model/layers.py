@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, linear, silu
 
+from trainables.core.networks.undrawn import undrawn
 from trainables.core.networks.world_model.latents import Drawn
 
 _EPS = 1e-4
@@ -205,7 +206,7 @@ def linear_layer(
     num_inputs: int, num_outputs: int, scale: float, generator: torch.Generator | None = None
 ) -> nn.Linear:
     """Return a linear layer with initial weights of `initialize`, and no bias at the start."""
-    layer = nn.utils.skip_init(Linear, num_inputs, num_outputs)
+    layer = undrawn(Linear, num_inputs, num_outputs)
     initialize(layer.weight, num_inputs, scale, generator)
     nn.init.zeros_(layer.bias)
     return layer
