@@ -123,7 +123,7 @@ def warm_workers() -> Iterator[None]:
     """Let the workers of Rays that `ray.init` starts within be forks of the server."""
     global _is_used
     start_server()
-    if _server is None or _is_used:
+    if _server is None or _is_used or not _is_wanted():
         yield
         return
     _is_used = True

@@ -23,7 +23,8 @@ REAL_WORKERS = True  # the tests start their own
 BASHS_OWN = {"_", "OLDPWD", "PS1", "SHLVL"}  # Ray sets variables by way of bash
 
 
-class Process:
+@ray.remote(num_cpus=0)  # here: a class that is its module's is sent by its name alone
+class _Told:
     """Tells about its process."""
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class Process:
         return os.getpid(), self.has_torch, float(np.random.random())
 
 
-Told: Any = ray.remote(num_cpus=0)(Process)
+Told: Any = _Told
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +64,9 @@ def _server() -> Iterator[None]:
     warm._server = before
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def _ray(_server: None) -> Iterator[None]:
+    """A Ray for those tests, at the end, that need none of their own."""
     with sweep_environment(), ray_session(Resources(num_cpus=2)):
         yield
 
@@ -72,6 +74,51 @@ def _ray(_server: None) -> Iterator[None]:
 def ask(name: str, **options: Any) -> Any:
     actor = Told.options(**options).remote()
     return ray.get(getattr(actor, name).remote(), timeout=120)
+
+
+def test_the_server_ends_with_its_process(tmp_path: Path) -> None:
+    program = (
+        "import os, time\nfrom experiments.workers import setup_worker, warm\nwarm.start_server()\n"
+        "print(warm.running_server().folder, flush=True)\ntime.sleep(600)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
+    ) as driver:
+        assert driver.stdout is not None
+        folder = Path(driver.stdout.readline().strip())
+        assert folder.is_dir()
+        driver.kill()
+    wait_until(lambda: not folder.exists())
+
+
+def test_without_the_server_ray_starts_its_workers(
+    _server: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm, "_server", None)
+    with sweep_environment(), ray_session(Resources(num_cpus=2)):
+        assert ask("about")[1]
+        running = warm.running_server()
+        assert running is not None
+        parent = int(Path(f"/proc/{ask('about')[0]}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        os.kill(parent, signal.SIGKILL)
+        assert not ask("about")[1]
+    running.control.close()
+
+
+def test_a_fork_has_what_a_process_has(_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = {"env_vars": {"A": "1"}}
+    with sweep_environment(), ray_session(Resources(num_cpus=2)):
+        assert ask("about", runtime_env=variables)[1]
+        fork = ask("process", runtime_env=variables)
+    monkeypatch.setattr(warm, "_server", None)
+    monkeypatch.setenv(warm.SWITCH, "0")
+    with sweep_environment(), ray_session(Resources(num_cpus=2)):
+        assert not ask("about", runtime_env=variables)[1]
+        process = ask("process", runtime_env=variables)
+    assert process["A"] == "1" and process["is_leader"]
+    differ = process.pop("variables") ^ fork.pop("variables")
+    assert differ - BASHS_OWN == {warm.SWITCH, setup_worker.SOCKET}
+    assert fork == process
 
 
 def test_a_worker_is_a_fork_of_its_own(_ray: None) -> None:
@@ -96,55 +143,10 @@ def test_the_end_of_a_worker_is_no_others(_ray: None) -> None:
     assert ask("about")[1]  # the server is there
 
 
-def test_a_fork_has_what_a_process_has(_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    variables = {"env_vars": {"A": "1"}}
-    with sweep_environment(), ray_session(Resources(num_cpus=2)):
-        assert ask("about", runtime_env=variables)[1]
-        fork = ask("process", runtime_env=variables)
-    monkeypatch.setattr(warm, "_server", None)
-    monkeypatch.setenv(warm.SWITCH, "0")
-    with sweep_environment(), ray_session(Resources(num_cpus=2)):
-        assert not ask("about", runtime_env=variables)[1]
-        process = ask("process", runtime_env=variables)
-    assert process["A"] == "1" and process["is_leader"]
-    differ = process.pop("variables") ^ fork.pop("variables")
-    assert differ - BASHS_OWN == {warm.SWITCH, setup_worker.SOCKET}
-    assert fork == process
-
-
 def test_what_is_read_at_a_start_is_no_fork(_ray: None) -> None:
     threads = {"env_vars": {"OMP_NUM_THREADS": "3"}}
     assert not ask("about", runtime_env=threads)[1]
     assert ask("about")[1]
-
-
-def test_without_the_server_ray_starts_its_workers(
-    _server: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(warm, "_server", None)
-    with sweep_environment(), ray_session(Resources(num_cpus=2)):
-        assert ask("about")[1]
-        running = warm.running_server()
-        assert running is not None
-        parent = int(Path(f"/proc/{ask('about')[0]}/stat").read_text().rsplit(")", 1)[1].split()[1])
-        os.kill(parent, signal.SIGKILL)
-        assert not ask("about")[1]
-    running.control.close()
-
-
-def test_the_server_ends_with_its_process(tmp_path: Path) -> None:
-    program = (
-        "import os, time\nfrom experiments.workers import setup_worker, warm\nwarm.start_server()\n"
-        "print(warm.running_server().folder, flush=True)\ntime.sleep(600)\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
-    ) as driver:
-        assert driver.stdout is not None
-        folder = Path(driver.stdout.readline().strip())
-        assert folder.is_dir()
-        driver.kill()
-    wait_until(lambda: not folder.exists())
 
 
 def wait_until(holds: Any, timeout: float = 60) -> None:
