@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -85,6 +86,7 @@ def test_ctrl_c_at_the_prompt_leaves(checkpoint: Path) -> None:
     os.close(theirs)
     try:
         _read_until(ours, b"your action")
+        time.sleep(0.5)  # a signal between the prompt and the waiting would be told after a line
         process.send_signal(signal.SIGINT)
         _read_until(ours, b"You left before a game had ended.")
         assert process.wait(timeout=60) == 0
@@ -97,5 +99,6 @@ def test_ctrl_c_at_the_prompt_leaves(checkpoint: Path) -> None:
 def _read_until(terminal: int, words: bytes, timeout_s: float = 120.0) -> None:
     seen, end = b"", time.monotonic() + timeout_s
     while words not in seen:
-        assert time.monotonic() < end, seen.decode(errors="replace")
+        readable, _, _ = select.select([terminal], [], [], max(0.0, end - time.monotonic()))
+        assert readable, seen.decode(errors="replace")
         seen += os.read(terminal, 4096)
