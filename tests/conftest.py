@@ -63,7 +63,7 @@ def _sharing(items: list[pytest.Item]) -> dict[Path, tuple[int, bool]]:
 
 
 def _wants_real_workers(module: object) -> bool:
-    """Whether Ray's workers shall not be forks: where the test is of processes themselves."""
+    """Whether only a sweep's own Ray has forks: where the test is of processes themselves."""
     return getattr(module, "REAL_WORKERS", False)
 
 

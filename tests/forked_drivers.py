@@ -37,7 +37,7 @@ class Driver:
         module: What `python -m` is to run.
         variables: Of its environment, besides this one's.
         errors_apart: Whether its errors are not part of `stdout`.
-        real_workers: Whether the workers of its Ray are no forks, for tests of how they end.
+        real_workers: Whether its workers are made as for a user, not by this process' server.
 
     Attributes:
         stdout: What it says.
@@ -59,7 +59,7 @@ class Driver:
         theirs = [end for _, end in pipes]
         if not real_workers:
             warm.start_server()
-        workers = None if real_workers else warm.running_server()
+        workers = None if real_workers else warm._server
         self._process = _forks.Process(
             target=_become, args=(module, arguments, str(cwd), environment, theirs, workers)
         )
@@ -131,7 +131,7 @@ def _become(
     workers: warm.WorkerServer | None,
 ) -> None:
     """In the fork: be the program."""
-    os.setpgid(0, 0)  # no session of its own, else its workers could not join its group
+    os.setpgid(0, 0)  # signals to its group are for it alone
     for number, output in ((1, outputs[0]), (2, outputs[-1])):
         os.dup2(output.fileno(), number)
     for output in outputs:
@@ -143,7 +143,7 @@ def _become(
     sys.argv = [module, *arguments]
     sys.modules.pop(module, None)
     if workers is not None:
-        warm.use_server(workers)
+        warm._server = workers
     try:
         with nullcontext() if workers is None else warm.warm_workers():
             runpy.run_module(module, run_name="__main__", alter_sys=True)

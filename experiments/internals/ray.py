@@ -82,13 +82,6 @@ def worker_program(
         node_class.start_raylet = theirs
 
 
-def rays_worker() -> Path:
-    """Return the program that is a worker of Ray's."""
-    import ray
-
-    return Path(ray.__file__).parent / "_private" / "workers" / "default_worker.py"
-
-
 def worker_variables(raylet: int) -> dict[str, str]:
     """Return what a raylet that has just been started sets in its workers' environment.
 

@@ -33,7 +33,7 @@ def main() -> None:
     variables = _variables(arguments)
     if variables is not None and _forked(_plain(arguments), variables):
         return
-    workers = _rays_workers()
+    workers = rays_workers()
     programs = ["setup_worker.py", "default_worker.py"] if with_setup else ["default_worker.py"]
     own = [str(workers / name) for name in programs]
     os.execv(sys.executable, [sys.executable, *own, *arguments])
@@ -90,7 +90,7 @@ def _forked(arguments: list[str], variables: dict[str, str]) -> bool:
             return False
 
 
-def _rays_workers() -> Path:
+def rays_workers() -> Path:
     """Return the folder of Ray's own programs; Ray itself is not imported."""
     found = importlib.util.find_spec("ray")
     if found is None or found.origin is None:

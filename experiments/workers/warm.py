@@ -1,8 +1,8 @@
 """Starts the server that workers are forked from, and tells it of each raylet.
 
 A trial's process imports PyTorch, Ray Tune and the algorithms: four seconds of a processor, and
-more than a short trial trains for. Forked from a process that has imported them, it starts in two
-tenths of one. Only on Linux, and only where a sweep starts Ray itself; elsewhere, and where
+more than a short trial trains for. Forked from a process that has imported them, it starts in some
+tenths of a second. Only on Linux, and only where a sweep starts Ray itself; elsewhere, and where
 anything about it fails, Ray starts its workers as it does.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from experiments.internals.ray import rays_worker, worker_program, worker_variables
+from experiments.internals.ray import worker_program, worker_variables
 from experiments.workers import server, setup_worker
 
 SWITCH = "TUNESCAPE_WARM_WORKERS"  # "0" turns it off
@@ -90,7 +90,7 @@ class WorkerServer:
         modules = [name for name in sorted(sys.modules) if name.partition(".")[0] == "trainables"]
         message = {
             "raylet": raylet,
-            "worker": str(rays_worker()),
+            "worker": str(setup_worker.rays_workers() / "default_worker.py"),
             "modules": ["ray.tune", "trainables.runtime.members.host", *modules],
             "variables": {**os.environ, **worker_variables(raylet)},
         }
@@ -105,17 +105,6 @@ def start_server() -> None:
     global _server
     if _server is None and _is_wanted():
         _server = WorkerServer.start()
-
-
-def running_server() -> WorkerServer | None:
-    """Return the server; None if it was not started."""
-    return _server
-
-
-def use_server(running: WorkerServer) -> None:
-    """Use a server that another process has started, in place of one of this process' own."""
-    global _server
-    _server = running
 
 
 @contextmanager

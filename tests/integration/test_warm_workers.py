@@ -79,7 +79,7 @@ def ask(name: str, **options: Any) -> Any:
 def test_the_server_ends_with_its_process(tmp_path: Path) -> None:
     program = (
         "import os, time\nfrom experiments.workers import setup_worker, warm\nwarm.start_server()\n"
-        "print(warm.running_server().folder, flush=True)\ntime.sleep(600)\n"
+        "print(warm._server.folder, flush=True)\ntime.sleep(600)\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
@@ -97,7 +97,7 @@ def test_without_the_server_ray_starts_its_workers(
     monkeypatch.setattr(warm, "_server", None)
     with sweep_environment(), ray_session(Resources(num_cpus=2)):
         assert ask("about")[1]
-        running = warm.running_server()
+        running = warm._server
         assert running is not None
         parent = int(Path(f"/proc/{ask('about')[0]}/stat").read_text().rsplit(")", 1)[1].split()[1])
         os.kill(parent, signal.SIGKILL)

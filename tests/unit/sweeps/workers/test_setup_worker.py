@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 
-from experiments.internals.ray import rays_worker
 from experiments.workers import server, setup_worker
 
 CONTEXT = "--serialized-runtime-env-context="
@@ -30,9 +30,9 @@ def context(**asked: Any) -> list[str]:
 
 
 def test_the_programs_of_rays_that_it_stands_for_are_there() -> None:
-    workers = setup_worker._rays_workers()
-    assert rays_worker() == workers / "default_worker.py"
-    assert rays_worker().is_file()
+    workers = setup_worker.rays_workers()
+    assert workers == Path(ray.__file__).parent / "_private" / "workers"
+    assert (workers / "default_worker.py").is_file()
     assert (workers / Path(setup_worker.__file__).name).is_file()  # by which a raylet knows it
 
 
