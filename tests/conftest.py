@@ -1,14 +1,19 @@
 """What every test needs: one torch thread, and Ray workers that find the tests' helpers."""
 
+import itertools
 import os
+import random
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from golden_texts import check_golden
+from tiers import without_stand_in
 
 # The machine's cores are few, and one thread repeats to the bit.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -33,17 +38,39 @@ HERE = Path(__file__).parent
 LONGEST_FIRST = ("learning", "integration", "contracts", "unit")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what the tests of this folder take."""
+    parser.addoption("--times", help="append each test's seconds, by kind, to this file")
+    parser.addoption("--shuffle", type=int, help="files, and tests in each, in random order")
+    parser.addoption("--write-golden", action="store_true", help="write the texts in golden/ anew")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Have pytest-xdist keep our order: by itself it begins with the files of most tests."""
     config.option.loadscopereorder = False
+    if times := config.getoption("times"):
+        from suite_times import SuiteTimes
+
+        config.pluginmanager.register(SuiteTimes(Path(times)))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Order the files where processes share them: all end together, and start few Rays.
 
     The folders of long files come first, and in them the modules that share a Ray.
     """
-    if hasattr(config, "workerinput"):
+    asked_for_by_name = any("::" in argument for argument in config.args)
+    if not asked_for_by_name and (problems := without_stand_in(items)):
+        raise pytest.UsageError("\n".join(problems))
+    seed = config.getoption("shuffle")
+    if seed is not None:
+        drawn = random.Random(seed)
+        drawn.shuffle(items)
+        files = sorted({item.path for item in items})
+        places = dict(zip(drawn.sample(files, len(files)), itertools.count()))
+        items.sort(key=lambda item: places[item.path])
+    elif hasattr(config, "workerinput"):
         sharing = _sharing(items)
         items.sort(
             key=lambda item: (
@@ -163,3 +190,9 @@ def ray_here(request: pytest.FixtureRequest, _shared_ray: _SharedRay) -> Iterato
     with sweep_environment():
         _shared_ray.start(_shared_ray.wanted[request.path])
         yield
+
+
+@pytest.fixture
+def golden(pytestconfig: pytest.Config) -> Callable[[str, Mapping[str, str]], None]:
+    """Compares texts, by case, with those of `golden/<name>.txt`."""
+    return partial(check_golden, write=pytestconfig.getoption("write_golden"))
