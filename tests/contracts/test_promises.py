@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
+from every_row import check_rows
 from promise_checks import message_of, missing, named_settings
 
 from trainables.promise_table import PART, STATES, Promise, promises
@@ -18,11 +18,6 @@ TESTS = Path(__file__).parents[1]
 NAMED = sorted({name for promise in promises() for name in promise.names})
 RAISING = [entry for promise in promises() for entry in promise.raises]
 REFERENCE = yaml.safe_load(Path(__file__).with_name("reference_names.yaml").read_text())
-DIFFERENT = [promise for promise in promises() if promise.state != "works"]
-
-
-def ids(promise: Promise) -> str:
-    return promise.promise[:60]
 
 
 @cache
@@ -41,45 +36,45 @@ def test_the_page_is_what_the_generator_gives() -> None:
 
 def test_the_list_is_whole() -> None:
     """A guard against a list that was cut short."""
-    assert len(promises()) >= 240
-    assert [name for name, n in Counter(p.promise for p in promises()).items() if n > 1] == []
+    names = [promise.promise for promise in promises()]
+    assert len(names) == len({*names}) >= 240
 
 
-@pytest.mark.parametrize("promise", promises(), ids=ids)
-def test_a_promise_has_a_state_and_is_held(promise: Promise) -> None:
-    assert promise.state in STATES
-    assert promise.test or promise.names or promise.raises
-    if promise.state == "works":
-        assert promise.test
-    if promise.state in ("refused", "planned"):
-        assert promise.raises or promise.test
-    for test in promise.test:
-        file, _, function = test.partition("::")
-        assert function.startswith("test_") and function in functions_of(file), test
+def test_a_promise_has_a_state_and_is_held() -> None:
+    def check(promise: Promise) -> None:
+        assert promise.state in STATES
+        assert promise.test or promise.names or promise.raises
+        if promise.state == "works":
+            assert promise.test
+        else:  # a difference has a reason
+            assert len(promise.reason) > 10 and not promise.reason.endswith(".")
+            assert "\n" not in promise.reason
+        if promise.state in ("refused", "planned"):
+            assert promise.raises or promise.test
+        for test in promise.test:
+            file, _, function = test.partition("::")
+            assert function.startswith("test_") and function in functions_of(file), test
+
+    check_rows(check, promises())
 
 
-@pytest.mark.parametrize("promise", DIFFERENT, ids=ids)
-def test_a_difference_has_a_reason(promise: Promise) -> None:
-    assert len(promise.reason) > 10 and not promise.reason.endswith(".")
-    assert "\n" not in promise.reason
+def test_what_is_named_is_there() -> None:
+    assert [problem for name in NAMED for problem in missing(name)] == []
 
 
-@pytest.mark.parametrize("name", NAMED)
-def test_what_is_named_is_there(name: str) -> None:
-    assert missing(name) == []
+def test_what_is_not_there_raises_and_says_why() -> None:
+    def check(entry: dict[str, object]) -> None:
+        message = message_of(entry)
+        assert len(message) > 20
+        assert str(entry.get("says", "")) in re.sub(r"\s+", " ", message)
 
-
-@pytest.mark.parametrize("entry", RAISING, ids=str)
-def test_what_is_not_there_raises_and_says_why(entry: dict[str, object]) -> None:
-    message = message_of(entry)
-    assert len(message) > 20
-    assert str(entry.get("says", "")) in re.sub(r"\s+", " ", message)
+    check_rows(check, RAISING)
 
 
 def test_every_name_of_the_reference_is_in_a_promise() -> None:
     """Settings and methods, by the section or class that has them in the documents."""
     promised = {word for name in NAMED for word in named_settings(name)}
-    promised |= {str(entry[key]) for entry in RAISING for key in ("setting",) if key in entry}
+    promised |= {str(entry["setting"]) for entry in RAISING if "setting" in entry}
     promised |= {
         str(entry["attribute"]).partition(".")[2] for entry in RAISING if "attribute" in entry
     }
@@ -89,9 +84,13 @@ def test_every_name_of_the_reference_is_in_a_promise() -> None:
 
 def test_a_wrong_name_is_seen() -> None:
     """The checks can fail."""
-    assert missing("Algorithm.trian") and missing("Algorithm.save(prevent_upload)")
-    assert missing("PPOConfig.training(double_q)") and missing("model(fcnet_hidens)")
-    assert missing("result(episode_rewards)") and missing("callbacks(on_anything)")
-    assert missing("tunescape train --trees") and missing("trainables.nothing.Config")
+    for wrong in (
+        *("Algorithm.trian", "Algorithm.save(prevent_upload)", "PPOConfig.training(double_q)"),
+        *("model(fcnet_hidens)", "result(episode_rewards)", "callbacks(on_anything)"),
+        *("tunescape train --trees", "trainables.nothing.Config"),
+    ):
+        assert missing(wrong), wrong
     with pytest.raises(AssertionError, match="nothing is raised"):
         message_of({"section": "training", "setting": "lr", "value": 1e-3})
+    with pytest.raises(AssertionError, match=r"1 rows fail:\n2: .*nothing is raised"):
+        check_rows(lambda row: message_of({"call": "1"}) if row == 2 else None, [1, 2, 3])

@@ -3,11 +3,13 @@ is refused as before."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from every_row import check_rows
 
 from trainables import DQNConfig, PPOConfig, SACConfig
 from trainables.core.config.reference import compatibility
@@ -36,25 +38,29 @@ def defaults(generation: str, algorithm: str) -> dict[str, Any]:
     return {**DEFAULTS[generation]["every"], **DEFAULTS[generation][algorithm]}
 
 
-@pytest.mark.parametrize(("generation", "algorithm"), CASES)
-def test_a_dict_of_all_defaults_loads(generation: str, algorithm: str) -> None:
-    given = defaults(generation, algorithm)
-    assert len(given) > (140 if generation == "older" else 230)
-    config_class = get_algorithm(algorithm).config_class
-    config = config_class.from_dict(given)
-    assert config.to_dict() == config_class().update_from_dict(given).to_dict()
-    assert config.gamma == 0.99
-    assert config.num_envs_per_env_runner == 1
-    assert config.evaluation_config == {"explore": False}
-    config.env = ENVS.get(algorithm, "CartPole-v1")
-    config.validate()
+def test_a_dict_of_all_defaults_loads() -> None:
+    def check(generation: str, algorithm: str) -> None:
+        given = defaults(generation, algorithm)
+        assert len(given) > (140 if generation == "older" else 230)
+        config_class = get_algorithm(algorithm).config_class
+        config = config_class.from_dict(given)
+        assert config.to_dict() == config_class().update_from_dict(given).to_dict()
+        assert config.gamma == 0.99
+        assert config.num_envs_per_env_runner == 1
+        assert config.evaluation_config == {"explore": False}
+        config.env = ENVS.get(algorithm, "CartPole-v1")
+        config.validate()
+
+    check_rows(check, CASES)
 
 
-@pytest.mark.parametrize(("generation", "algorithm"), CASES)
-def test_each_default_is_accepted_alone(generation: str, algorithm: str) -> None:
-    config_class = get_algorithm(algorithm).config_class
-    for name, value in defaults(generation, algorithm).items():
-        config_class.from_dict({name: value})
+def test_each_default_is_accepted_alone() -> None:
+    def check(generation: str, algorithm: str) -> None:
+        config_class = get_algorithm(algorithm).config_class
+        for name, value in defaults(generation, algorithm).items():
+            config_class.from_dict({name: value})
+
+    check_rows(check, CASES)
 
 
 def test_numbers_of_the_reference_are_set() -> None:
@@ -71,29 +77,35 @@ def test_numbers_of_the_reference_are_set() -> None:
     assert "vf_share_layers" not in older.model
 
 
-def test_the_defaults_play_and_learn(tmp_path: Path) -> None:
+def test_the_defaults_play_and_learn() -> None:
     """DQN's, since they ask for no actors."""
     config = DQNConfig.from_dict({**defaults("newer", "DQN"), "log_sys_usage": False})
     config.environment("CartPole-v1").reporting(min_sample_timesteps_per_iteration=200)
-    algorithm = config.build()
-    assert algorithm.train()["num_env_steps_sampled_lifetime"] >= 200
-    algorithm.stop()
+    with config.build() as algorithm:
+        assert algorithm.train()["num_env_steps_sampled_lifetime"] >= 200
 
 
-@pytest.mark.parametrize("name", [*compatibility.PLANNED, *compatibility.REFUSED])
-def test_what_is_not_here_has_a_default_or_none_there(name: str) -> None:
+def test_what_is_not_here_has_a_default_or_none_there() -> None:
     """Its default does nothing by any way in; another value raises by all of them."""
-    values = reference_defaults.defaults_of(name)
-    assert values
     unchanged = PPOConfig().to_dict()
-    table = compatibility.PLANNED if name in compatibility.PLANNED else compatibility.REFUSED
-    for value in values:
-        value = written(value)
-        assert PPOConfig.from_dict({name: value}).to_dict() == unchanged
-        method = getattr(PPOConfig(), table[name].section)
-        assert method(**{name: value}).to_dict() == unchanged
-    with pytest.raises(ConfigError, match=f"{name}.* is not supported"):
-        PPOConfig.from_dict({name: "another"})
+    tables: tuple[Mapping[str, Any], ...] = (compatibility.PLANNED, compatibility.REFUSED)
+
+    def check(name: str, section: str) -> None:
+        values = reference_defaults.defaults_of(name)
+        assert values
+        for value in map(written, values):
+            assert PPOConfig.from_dict({name: value}).to_dict() == unchanged
+            assert getattr(PPOConfig(), section)(**{name: value}).to_dict() == unchanged
+
+        says = f"{name}.* is not supported"
+        with pytest.raises(ConfigError, match=says):
+            PPOConfig.from_dict({name: "another"})
+        with pytest.raises(ConfigError, match=says):
+            getattr(PPOConfig(), section)(**{name: "another"})
+        with pytest.raises(ConfigError, match=says):
+            setattr(PPOConfig(), name, "another")
+
+    check_rows(check, [(name, row.section) for table in tables for name, row in table.items()])
 
 
 def test_fluent_methods_take_defaults() -> None:
@@ -121,35 +133,35 @@ def test_classes_of_the_reference_are_told_by_name() -> None:
         assert PPOConfig.from_dict({"callbacks": given}).callbacks_class is None
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"horizon": 200}, "horizon is not supported"),
-        ({"policies": {"one": 1}}, r"policies: 'one' = 1 is not allowed"),
-        (
-            {"policies": {"default_policy": (int, None, None, {})}},
-            "policy_class = .* is not allowed",
-        ),
-        ({"multiagent": {"policies": {"one": 1}}}, r"policies: 'one' = 1 is not allowed"),
-        ({"num_multi_gpu_tower_stacks": True}, "num_multi_gpu_tower_stacks is not supported"),
-        ({"episodes_to_numpy": 1}, "episodes_to_numpy is not supported"),
-        ({"model": {"dim": 64}}, "'dim' is not supported"),
-        ({"model": {"grayscale": True}}, "'grayscale' is not supported"),
-        ({"lr": -1}, "lr = -1 is not allowed"),
-        ({"num_gpus": 2, "num_gpus_per_learner": 0}, "'num_gpus_per_learner' is given twice"),
-        ({"train_batch_size": 9, "train_batch_size_per_learner": 8}, "is given twice"),
-    ],
-)
-def test_other_values_are_refused_as_before(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        PPOConfig.from_dict(values)
+def test_other_values_are_refused_as_before(golden: Callable[..., None]) -> None:
+    def message(config_class: Any, given: dict[str, Any]) -> str:
+        with pytest.raises(ConfigError) as raised:
+            config_class.from_dict(given)
+        return str(raised.value)
+
+    of_ppo: tuple[dict[str, Any], ...] = (
+        {"horizon": 200},
+        {"policies": {"one": 1}},
+        {"policies": {"default_policy": (int, None, None, {})}},
+        {"multiagent": {"policies": {"one": 1}}},
+        {"num_multi_gpu_tower_stacks": True},
+        {"episodes_to_numpy": 1},
+        {"model": {"dim": 64}},
+        {"model": {"grayscale": True}},
+        {"lr": -1},
+        {"num_gpus": 2, "num_gpus_per_learner": 0},
+        {"train_batch_size": 9, "train_batch_size_per_learner": 8},
+    )
+    without_effect: tuple[dict[str, Any], ...] = (
+        {"model": {"squash_actions": True}},
+        {"num_epochs": 3},
+    )
+    texts = {f"PPO: {given}": message(PPOConfig, given) for given in of_ppo}
+    texts |= {f"DQN: {given}": message(DQNConfig, given) for given in without_effect}
+    golden("reference_values", texts)
 
 
-def test_what_has_no_effect_is_told_unless_it_is_a_default() -> None:
-    with pytest.raises(ConfigError, match="'squash_actions' has no effect on DQN"):
-        DQNConfig.from_dict({"model": {"squash_actions": True}})
-    with pytest.raises(ConfigError, match="num_epochs = 3 has no effect on DQN"):
-        DQNConfig.from_dict({"num_epochs": 3})
+def test_what_has_no_effect_without_actors_is_told_in_the_end() -> None:
     config = DQNConfig().environment("CartPole-v1").env_runners(sample_timeout_s=7)
     with pytest.raises(ConfigError, match="sample_timeout_s = 7 has no effect"):
         config.validate()

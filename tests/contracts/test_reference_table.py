@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from every_row import check_rows
 from page_blocks import blocks
 
 from trainables import PPO, DQNConfig, PPOConfig, reference_table
@@ -74,11 +75,6 @@ def tables_with(name: str) -> list[str]:
     return [title for title, table in TABLES.items() if name in table]
 
 
-def section_of(name: str) -> str:
-    table = TABLES[tables_with(name)[0]]
-    return section_of(table[name]) if table is ALIASES else table[name].section
-
-
 # ------------------------------------------------------------------ nothing is missing
 
 
@@ -89,32 +85,43 @@ def test_the_reference_list_is_whole() -> None:
     assert len(METHODS) >= 80
 
 
-@pytest.mark.parametrize(("section", "name"), SETTINGS)
-def test_setting_is_in_one_table(section: str, name: str) -> None:
-    assert len(tables_with(name)) == 1, f"{name} of .{section}() is in {tables_with(name)}"
+def test_a_setting_is_in_one_table() -> None:
+    in_no_table_or_several = [
+        f"{section}: {name}" for section, name in SETTINGS if len(tables_with(name)) != 1
+    ]
+    assert in_no_table_or_several == []
 
 
-@pytest.mark.parametrize(("algorithm", "name"), TRAINING)
-def test_training_setting_is_in_one_table(algorithm: str, name: str) -> None:
-    if algorithm in algorithm_names():
-        config_class = get_algorithm(algorithm).config_class
-        own = ALIASES.get(name, name) in {**config_class.settings(), **config_class.composites}
-        assert own or who_has(name) or any(name in table for table in (PLANNED, REFUSED, CONSTANTS))
-        return
-    assert tables_with(name) or who_has(name), f"{name} of {algorithm} is in no table"
+def test_a_training_setting_is_in_a_table() -> None:
+    def check(algorithm: str, name: str) -> None:
+        if algorithm in algorithm_names():
+            config_class = get_algorithm(algorithm).config_class
+            own = ALIASES.get(name, name) in {**config_class.settings(), **config_class.composites}
+            told = any(name in table for table in (PLANNED, REFUSED, CONSTANTS))
+            assert own or who_has(name) or told
+        else:
+            assert tables_with(name) or who_has(name)
+
+    check_rows(check, TRAINING)
 
 
-@pytest.mark.parametrize("algorithm", algorithm_names())
-def test_a_setting_of_other_algorithms_says_whose_it_is(algorithm: str) -> None:
-    config_class = get_algorithm(algorithm).config_class
-    known = {**config_class.settings(), **config_class.composites}
-    others = [name for other in algorithm_names() for name in own_settings(other)]
-    assert len(set(others)) > 50
-    for name in {*others} - {*known, *ALIASES, *PLANNED}:
-        assert algorithm not in who_has(name).split(", ")
-        says = f"{name} = 'any' is no setting of {algorithm}; it belongs to {who_has(name)}$"
+def test_a_setting_of_other_algorithms_says_whose_it_is() -> None:
+    of_algorithms = {name for other in algorithm_names() for name in own_settings(other)}
+    assert len(of_algorithms) > 50
+    whose = {name: who_has(name) for name in of_algorithms}
+
+    def check(algorithm: str, name: str) -> None:
+        assert algorithm not in whose[name].split(", ")
+        says = f"{name} = 'any' is no setting of {algorithm}; it belongs to {whose[name]}$"
         with pytest.raises(ConfigError, match=says):
-            config_class.from_dict({name: "any"})
+            get_algorithm(algorithm).config_class.from_dict({name: "any"})
+
+    rows = []
+    for algorithm in algorithm_names():
+        config_class = get_algorithm(algorithm).config_class
+        known = {*config_class.settings(), *config_class.composites}
+        rows += [(algorithm, name) for name in of_algorithms - known - {*ALIASES, *PLANNED}]
+    check_rows(check, sorted(rows))
 
 
 def own_settings(algorithm: str) -> set[str]:
@@ -136,23 +143,26 @@ def test_no_name_is_in_two_tables() -> None:
     assert not set(ModelConfig.settings()) & set(MODEL_REFUSED)
 
 
-@pytest.mark.parametrize(("owner", "name"), METHODS)
-def test_method_is_there_or_explained(owner: str, name: str) -> None:
-    assert hasattr(CLASSES[owner], name) or name in NOT_METHODS
+def test_a_method_is_there_or_explained() -> None:
+    unknown = [
+        f"{owner}.{name}"
+        for owner, name in METHODS
+        if not hasattr(CLASSES[owner], name) and name not in NOT_METHODS
+    ]
+    assert unknown == []
 
 
-def test_methods_that_are_not_here_are_not_here() -> None:
+def test_methods_that_are_not_here_say_why() -> None:
     """`train_buffered` aside, which Tune's class has: here it raises."""
-    for name in set(NOT_METHODS) - {"train_buffered"}:
-        assert not any(hasattr(owner, name) for owner in CLASSES.values()), name
-
-
-@pytest.mark.parametrize("name", sorted(set(NOT_METHODS) - {"train_buffered"}))
-def test_missing_methods_say_why(name: str) -> None:
     algorithm = object.__new__(PPO)
-    for owner in (algorithm, PPOConfig()):
-        with pytest.raises(AttributeError, match=f"{name} is not supported"):
-            getattr(owner, name)
+
+    def check(name: str) -> None:
+        assert not any(hasattr(owner, name) for owner in CLASSES.values())
+        for owner in (algorithm, PPOConfig()):
+            with pytest.raises(AttributeError, match=f"{name} is not supported"):
+                getattr(owner, name)
+
+    check_rows(check, sorted(set(NOT_METHODS) - {"train_buffered"}))
     with pytest.raises(AttributeError, match=r"PPO\.add_polcy does not exist"):
         _ = algorithm.add_polcy
 
@@ -160,68 +170,62 @@ def test_missing_methods_say_why(name: str) -> None:
 # ------------------------------------------------------------------ each name does what is said
 
 
-@pytest.mark.parametrize("name", [*PLANNED, *REFUSED])
-def test_unsupported_name_raises(name: str) -> None:
-    says = f"{name}.* is not supported"
-    with pytest.raises(ConfigError, match=says):
-        PPOConfig.from_dict({name: "any"})
-    with pytest.raises(ConfigError, match=says):
-        getattr(PPOConfig(), section_of(name))(**{name: "any"})
-    with pytest.raises(ConfigError, match=says):
-        setattr(PPOConfig(), name, "any")
-
-
-@pytest.mark.parametrize(("section", "name"), SETTINGS)
-def test_the_reference_section_takes_the_name(section: str, name: str) -> None:
+def test_the_reference_section_takes_the_name() -> None:
     """The method in which users of the reference have a name does not send them elsewhere."""
-    method = getattr(PPOConfig(), section)
-    if name in COMPOSITES:
-        assert isinstance(method(**{name: {}}), PPOConfig)
-    elif name in PLANNED or name in REFUSED:
-        with pytest.raises(ConfigError, match="is not supported"):
-            method(**{name: "any"})
-    elif name in CONSTANTS:
-        assert isinstance(method(**{name: CONSTANTS[name].value}), PPOConfig)
-    else:
-        target = ALIASES.get(name, name)
-        default = getattr(PPOConfig(), target)
-        assert getattr(method(**{name: default}), target) == default
+
+    def check(section: str, name: str) -> None:
+        method = getattr(PPOConfig(), section)
+        if name in COMPOSITES:
+            assert isinstance(method(**{name: {}}), PPOConfig)
+        elif name in PLANNED or name in REFUSED:
+            with pytest.raises(ConfigError, match="is not supported"):
+                method(**{name: "any"})
+        elif name in CONSTANTS:
+            assert isinstance(method(**{name: CONSTANTS[name].value}), PPOConfig)
+        else:
+            target = ALIASES.get(name, name)
+            default = getattr(PPOConfig(), target)
+            assert getattr(method(**{name: default}), target) == default
+
+    check_rows(check, SETTINGS)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [pair for pair in ALIASES.items() if pair[1] not in PPOConfig.without]
-)
-def test_alias_sets_its_target(old: str, new: str) -> None:
-    config_class: Any = DQNConfig if new == "input_" else PPOConfig  # which learns from no data
-    declared = config_class.settings()[new]
-    value = ALIAS_VALUES.get(new, 7)
-    assert value != declared.default
-    plain = config_class()
-    others = {k: v for k, v in plain.to_dict().items() if k != new}
-    for config in (
-        config_class.from_dict({old: value}),
-        getattr(config_class(), declared.section)(**{old: value}),
-    ):
-        settings = config.to_dict()
-        assert settings.pop(new) == value
-        assert settings == others
-        assert config[old] == value
-        # .callbacks() is the fluent method.
-        assert old == declared.section or getattr(config, old) == value
+def test_alias_sets_its_target() -> None:
+    def check(old: str, new: str) -> None:
+        config_class: Any = DQNConfig if new == "input_" else PPOConfig  # which learns from no data
+        declared = config_class.settings()[new]
+        value = ALIAS_VALUES.get(new, 7)
+        assert value != declared.default
+        others = {k: v for k, v in config_class().to_dict().items() if k != new}
+        for config in (
+            config_class.from_dict({old: value}),
+            getattr(config_class(), declared.section)(**{old: value}),
+        ):
+            settings = config.to_dict()
+            assert settings.pop(new) == value
+            assert settings == others
+            assert config[old] == value
+            # .callbacks() is the fluent method.
+            assert old == declared.section or getattr(config, old) == value
+
+    check_rows(check, [pair for pair in ALIASES.items() if pair[1] not in PPOConfig.without])
 
 
-@pytest.mark.parametrize(("name", "constant"), CONSTANTS.items())
-def test_constant_takes_its_value_only(name: str, constant: compatibility.Constant) -> None:
-    method = getattr(PPOConfig(), constant.section)
+def test_constant_takes_its_value_only() -> None:
     unchanged = PPOConfig().to_dict()
-    assert PPOConfig.from_dict({name: constant.value}).to_dict() == unchanged
-    assert method(**{name: constant.value}).to_dict() == unchanged
-    for value in reference_defaults.defaults_of(name):
-        assert method(**{name: value}).to_dict() == unchanged
-    other = "another"
-    for set_it in (lambda: PPOConfig.from_dict({name: other}), lambda: method(**{name: other})):
-        with pytest.raises(ConfigError, match=f"{name} = {other!r} is not supported.*always"):
-            set_it()
+
+    def check(name: str, constant: compatibility.Constant) -> None:
+        method = getattr(PPOConfig(), constant.section)
+        assert PPOConfig.from_dict({name: constant.value}).to_dict() == unchanged
+        for value in (constant.value, *reference_defaults.defaults_of(name)):
+            assert method(**{name: value}).to_dict() == unchanged
+        says = f"{name} = 'another' is not supported.*always"
+        with pytest.raises(ConfigError, match=says):
+            PPOConfig.from_dict({name: "another"})
+        with pytest.raises(ConfigError, match=says):
+            method(**{name: "another"})
+
+    check_rows(check, CONSTANTS.items())
 
 
 def test_method_aliases() -> None:
@@ -235,10 +239,12 @@ def test_sections_are_methods() -> None:
             assert callable(getattr(AlgorithmConfig, entry.section))
 
 
-@pytest.mark.parametrize("name", MODEL_REFUSED)
-def test_refused_model_setting_raises(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"{name}.* is not supported: "):
-        PPOConfig.from_dict({"model": {name: 1}})
+def test_refused_model_setting_raises() -> None:
+    def check(name: str) -> None:
+        with pytest.raises(ConfigError, match=f"{name}.* is not supported: "):
+            PPOConfig.from_dict({"model": {name: 1}})
+
+    check_rows(check, MODEL_REFUSED)
 
 
 # ------------------------------------------------------------------ the pages
