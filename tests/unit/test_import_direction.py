@@ -5,17 +5,13 @@ Read from the source: imports inside functions count, those under TYPE_CHECKING 
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from import_graph import PACKAGES, imports, module_of, source_files, within
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("trainables", "search_spaces", "experiments", "analysis", "tunescape")
 
 # What a part may import of ours, by prefix. An algorithm's own file is added to its list.
 BELOW_ALGORITHM = ("trainables.core", "trainables.runtime", "trainables.registry")
@@ -98,58 +94,11 @@ def violations(root: Path) -> list[str]:
     found = []
     for path in source_files(root):
         module = module_of(path.relative_to(root))
-        for line, imported in imports(path, module):
-            why = reason_against(path.relative_to(root), module, imported)
+        for line, imported, typing in imports(path, module):
+            why = "" if typing else reason_against(path.relative_to(root), module, imported)
             if why:
                 found.append(f"{path.relative_to(root)}:{line} imports {imported}: {why}")
     return found
-
-
-def source_files(root: Path) -> list[Path]:
-    return sorted(path for package in PACKAGES for path in (root / package).rglob("*.py"))
-
-
-def module_of(path: Path) -> str:
-    parts = path.with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def imports(path: Path, module: str) -> Iterator[tuple[int, str]]:
-    """The line and full name of everything that a file imports, `package.name` for each name."""
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    for node in runtime_nodes(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield node.lineno, alias.name
-        elif isinstance(node, ast.ImportFrom):
-            source = node.module or ""
-            if node.level:
-                base = package.split(".")[: len(package.split(".")) - node.level + 1]
-                source = ".".join([*base, source] if source else base)
-            for alias in node.names:
-                yield node.lineno, f"{source}.{alias.name}"
-        elif isinstance(node, ast.Call) and name_of(node.func) in ("import_module", "__import__"):
-            for argument in node.args[:1]:
-                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-                    yield node.lineno, argument.value
-
-
-def runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """Every node, except below `if TYPE_CHECKING:`."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and name_of(node.test) == "TYPE_CHECKING":
-            for other in node.orelse:
-                yield other
-                yield from runtime_nodes(other)
-            continue
-        yield node
-        yield from runtime_nodes(node)
-
-
-def name_of(node: ast.AST) -> str:
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def reason_against(path: Path, module: str, imported: str) -> str:
@@ -188,10 +137,6 @@ def part_of(module: str) -> str:
     return "<algorithm>" if within(module, "trainables") else module.split(".")[0]
 
 
-def within(module: str, prefix: str) -> bool:
-    return module == prefix or module.startswith(f"{prefix}.")
-
-
 def private(imported: str) -> bool:
     return any(name.startswith("_") and not name.endswith("__") for name in imported.split("."))
 
@@ -208,113 +153,110 @@ def test_imports_run_one_way() -> None:
 
 def test_the_test_reads_the_source() -> None:
     seen = {
-        (module_of(path.relative_to(ROOT)), imported)
+        (module_of(path.relative_to(ROOT)), name, typing)
         for path in source_files(ROOT)
-        for _, imported in imports(path, module_of(path.relative_to(ROOT)))
+        for _, name, typing in imports(path, module_of(path.relative_to(ROOT)))
     }
-    assert ("trainables.ppo", "trainables.algorithm.Algorithm") in seen
-    assert ("analysis.plots.curves", "matplotlib.figure.Figure") in seen  # inside a function
-    assert ("analysis.plots.curves", "ray.tune.ResultGrid") not in seen  # under TYPE_CHECKING
+    assert ("trainables.ppo", "trainables.algorithm.Algorithm", False) in seen
+    curves = "analysis.plots.curves"
+    assert (curves, "matplotlib.figure.Figure", False) in seen  # inside a function
+    assert (curves, "ray.tune.ResultGrid", True) in seen  # under TYPE_CHECKING
     assert len(seen) > 100
 
 
-@pytest.mark.parametrize(
-    ("file", "line"),
-    [
-        ("trainables/core/data/batch.py", "import ray"),
-        ("trainables/core/data/batch.py", "def f():\n    from ray import tune"),
-        ("trainables/core/data/batch.py", "from trainables.runtime.envs import make as envs"),
-        ("trainables/core/data/batch.py", "from trainables import runtime"),
-        ("trainables/core/data/batch.py", "from ...runtime import envs"),
-        ("trainables/core/data/batch.py", "import trainables.algorithm"),
-        ("trainables/runtime/envs/make.py", "from trainables.ppo import PPO"),
-        ("trainables/runtime/envs/make.py", "from trainables import PPO"),
-        ("trainables/runtime/envs/make.py", "from trainables.algorithm import Algorithm"),
-        ("trainables/runtime/envs/make.py", "from trainables.registry import get_algorithm"),
-        ("trainables/algorithm.py", "from trainables.ppo import PPO"),
-        ("trainables/algorithm.py", "import importlib\nimportlib.import_module('trainables.ppo')"),
-        ("trainables/lifecycle/checkpointing.py", "from trainables.algorithm import Algorithm"),
-        ("trainables/lifecycle/checkpointing.py", "from trainables.ppo import PPO"),
-        ("trainables/registry.py", "from trainables.ppo import PPO"),
-        ("trainables/ppo.py", "from trainables.dqn import DQN"),
-        ("trainables/ppo.py", "from .dqn import DQN"),
-        ("trainables/impala.py", "from trainables.appo import APPO"),
-        ("trainables/ppo.py", "from experiments.running.runner import run"),
-        ("trainables/ppo.py", "import mlflow"),
-        ("trainables/ppo.py", "from analysis import leaderboard"),
-        ("trainables/ppo.py", "from ray.rllib.utils import annotations"),
-        ("trainables/ppo.py", "from ray import rllib"),
-        ("search_spaces/space.py", "from trainables.core.learning.learner import Learner"),
-        ("search_spaces/space.py", "from trainables import core"),
-        ("search_spaces/space.py", "from experiments.sweep.load import load_spec"),
-        ("analysis/ranking/best.py", "from trainables.ppo import PPOConfig"),
-        ("analysis/ranking/best.py", "from trainables.core.checkpoint import _decode"),
-        ("analysis/ranking/best.py", "import experiments"),
-        ("analysis/ranking/best.py", "import mlflow"),
-        ("experiments/running/tuner.py", "from trainables.algorithm import _read_checkpoint"),
-        ("experiments/running/tuner.py", "import ray.rllib"),
-        ("experiments/running/tuner.py", "import difflib"),
-        ("experiments/running/tuner.py", "from tunescape import PPO"),
-        ("trainables/ppo.py", "from tunescape.shared_names import make_room"),
-        ("experiments/benchmarks/peer_sb3.py", "from ray.rllib.algorithms.ppo import PPO"),
-        ("experiments/benchmarks/ours.py", "import stable_baselines3"),
-    ],
-)
-def test_a_planted_violation_is_found(tmp_path: Path, file: str, line: str) -> None:
-    plant(tmp_path, file, line)
-    [found] = violations(tmp_path)
-    assert found.startswith(f"{file}:")
+WRONG = [
+    ("trainables/core/data/batch.py", "import ray"),
+    ("trainables/core/data/batch.py", "def f():\n    from ray import tune"),
+    ("trainables/core/data/batch.py", "from trainables.runtime.envs import make as envs"),
+    ("trainables/core/data/batch.py", "from trainables import runtime"),
+    ("trainables/core/data/batch.py", "from ...runtime import envs"),
+    ("trainables/core/data/batch.py", "import trainables.algorithm"),
+    ("trainables/runtime/envs/make.py", "from trainables.ppo import PPO"),
+    ("trainables/runtime/envs/make.py", "from trainables import PPO"),
+    ("trainables/runtime/envs/make.py", "from trainables.algorithm import Algorithm"),
+    ("trainables/runtime/envs/make.py", "from trainables.registry import get_algorithm"),
+    ("trainables/algorithm.py", "from trainables.ppo import PPO"),
+    ("trainables/algorithm.py", "import importlib\nimportlib.import_module('trainables.ppo')"),
+    ("trainables/lifecycle/checkpointing.py", "from trainables.algorithm import Algorithm"),
+    ("trainables/lifecycle/checkpointing.py", "from trainables.ppo import PPO"),
+    ("trainables/registry.py", "from trainables.ppo import PPO"),
+    ("trainables/ppo.py", "from trainables.dqn import DQN"),
+    ("trainables/ppo.py", "from .dqn import DQN"),
+    ("trainables/impala.py", "from trainables.appo import APPO"),
+    ("trainables/ppo.py", "from experiments.running.runner import run"),
+    ("trainables/ppo.py", "import mlflow"),
+    ("trainables/ppo.py", "from analysis import leaderboard"),
+    ("trainables/ppo.py", "from ray.rllib.utils import annotations"),
+    ("trainables/ppo.py", "from ray import rllib"),
+    ("search_spaces/space.py", "from trainables.core.learning.learner import Learner"),
+    ("search_spaces/space.py", "from trainables import core"),
+    ("search_spaces/space.py", "from experiments.sweep.load import load_spec"),
+    ("analysis/ranking/best.py", "from trainables.ppo import PPOConfig"),
+    ("analysis/ranking/best.py", "from trainables.core.checkpoint import _decode"),
+    ("analysis/ranking/best.py", "import experiments"),
+    ("analysis/ranking/best.py", "import mlflow"),
+    ("experiments/running/tuner.py", "from trainables.algorithm import _read_checkpoint"),
+    ("experiments/running/tuner.py", "import ray.rllib"),
+    ("experiments/running/tuner.py", "import difflib"),
+    ("experiments/running/tuner.py", "from tunescape import PPO"),
+    ("trainables/ppo.py", "from tunescape.shared_names import make_room"),
+    ("experiments/benchmarks/peer_sb3.py", "from ray.rllib.algorithms.ppo import PPO"),
+    ("experiments/benchmarks/ours.py", "import stable_baselines3"),
+]
+RIGHT = [
+    ("trainables/core/data/batch.py", "if TYPE_CHECKING:\n    import ray"),
+    ("trainables/core/data/batch.py", "if typing.TYPE_CHECKING:\n    from ray import tune"),
+    ("trainables/core/data/batch.py", "from . import spaces"),
+    ("trainables/core/data/batch.py", "import gymnasium, rayleigh, torch"),
+    ("trainables/runtime/envs/make.py", "import ray\nfrom ...core import config"),
+    ("trainables/algorithm.py", "from trainables.runtime.envs.make import make"),
+    ("trainables/appo.py", "from trainables.impala import IMPALA"),
+    ("trainables/dreamerv3/world.py", "from trainables.dreamerv3.rssm import RSSM"),
+    ("analysis/ranking/best.py", "from trainables import PPO"),
+    ("analysis/results/mlflow.py", "from mlflow.tracking import MlflowClient"),
+    ("analysis/ranking/best.py", "from trainables.core.policy.policy import Policy"),
+    (
+        "experiments/running/tuner.py",
+        "from trainables.runtime.envs.make import make\nimport mlflow, optuna",
+    ),
+    ("experiments/benchmarks/peer_rllib.py", "from ray.rllib.algorithms.ppo import PPOConfig"),
+]
 
 
-@pytest.mark.parametrize(
-    ("file", "line"),
-    [
-        ("trainables/core/data/batch.py", "if TYPE_CHECKING:\n    import ray"),
-        ("trainables/core/data/batch.py", "if typing.TYPE_CHECKING:\n    from ray import tune"),
-        ("trainables/core/data/batch.py", "from . import spaces"),
-        ("trainables/core/data/batch.py", "import gymnasium, rayleigh, torch"),
-        ("trainables/runtime/envs/make.py", "import ray\nfrom ...core import config"),
-        ("trainables/algorithm.py", "from trainables.runtime.envs.make import make"),
-        ("trainables/appo.py", "from trainables.impala import IMPALA"),
-        ("trainables/dreamerv3/world.py", "from trainables.dreamerv3.rssm import RSSM"),
-        ("analysis/ranking/best.py", "from trainables import PPO"),
-        ("analysis/results/mlflow.py", "from mlflow.tracking import MlflowClient"),
-        ("analysis/ranking/best.py", "from trainables.core.policy.policy import Policy"),
-        (
-            "experiments/running/tuner.py",
-            "from trainables.runtime.envs.make import make\nimport mlflow, optuna",
-        ),
-        ("experiments/benchmarks/peer_rllib.py", "from ray.rllib.algorithms.ppo import PPOConfig"),
-    ],
-)
-def test_what_is_allowed_passes(tmp_path: Path, file: str, line: str) -> None:
-    plant(tmp_path, file, line)
-    assert violations(tmp_path) == []
-
-
-def plant(root: Path, file: str, line: str) -> None:
+def planted(root: Path, file: str, line: str) -> list[str]:
     path = root / file
     path.parent.mkdir(parents=True)
     path.write_text(line + "\n")
+    return violations(root)
 
 
-HEAVY = ("mlflow", "optuna", "matplotlib")
+def test_planted_violations_are_found_and_what_is_allowed_passes(tmp_path: Path) -> None:
+    for number, (file, line) in enumerate(WRONG):
+        found = planted(tmp_path / f"wrong{number}", file, line)
+        assert len(found) == 1 and found[0].startswith(f"{file}:"), (file, line, found)
+    passed = [planted(tmp_path / f"right{number}", *row) for number, row in enumerate(RIGHT)]
+    assert passed == [[]] * len(RIGHT)
 
 
-@pytest.mark.parametrize("code", ["import trainables", "from trainables import PPO, PPOConfig"])
-def test_trainables_import_nothing_heavy(code: str) -> None:
-    check = f"import sys; {code}; print(sorted({set(HEAVY)} & set(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", check], capture_output=True, text=True, check=True, timeout=120
-    )
-    assert done.stdout.strip() == "[]"
+IMPORTED = """
+import sys, time
+start = time.perf_counter()
+import trainables
+print(time.perf_counter() - start)
+from trainables import PPO, PPOConfig
+print({"mlflow", "optuna", "matplotlib"} & set(sys.modules))
+"""
 
 
-def test_trainables_import_fast() -> None:
-    def seconds() -> float:
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", "import trainables"], check=True, timeout=120)
-        return time.perf_counter() - start
+def imported() -> tuple[float, str]:
+    python = [sys.executable, "-c", IMPORTED]
+    done = subprocess.run(python, capture_output=True, text=True, check=True, timeout=120)
+    seconds, heavy = done.stdout.split()
+    return float(seconds), heavy
 
+
+def test_trainables_import_fast_and_nothing_heavy() -> None:
+    seconds, heavy = imported()
+    assert heavy == "set()"
     # The best of three: what the machine does besides is not ours.
-    assert min(seconds() for _ in range(3)) < 3.0
+    assert seconds < 3.0 or any(imported()[0] < 3.0 for _ in range(2))
