@@ -6,14 +6,15 @@ import random
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from golden_texts import check_golden
-from tiers import without_stand_in
+from tiers import is_later, without_stand_in
 
 # The machine's cores are few, and one thread repeats to the bit.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -35,6 +36,7 @@ import torch  # noqa: E402 - after the environment is set
 torch.set_num_threads(1)
 
 HERE = Path(__file__).parent
+CPU_SECONDS = 20  # for one test of the default tier, in its own process
 LONGEST_FIRST = ("learning", "integration", "contracts", "unit")
 
 
@@ -78,6 +80,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 sharing.get(item.path, (sys.maxsize, False)),
             )
         )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Keep the default tier short: by CPU seconds, which a busy machine hardly changes."""
+    before = time.process_time()
+    result = yield
+    spent = time.process_time() - before
+    if spent > CPU_SECONDS and not is_later(item):
+        pytest.fail(f"{spent:.0f} s of CPU, more than {CPU_SECONDS}: make it cheaper, or `full`")
+    return result
 
 
 def _sharing(items: list[pytest.Item]) -> dict[Path, tuple[int, bool]]:

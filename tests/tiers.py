@@ -56,7 +56,7 @@ def rarely(cases: Sequence[Any], default: Sequence[Any]) -> list[Any]:
 def without_stand_in(items: Sequence[pytest.Item]) -> list[str]:
     """What is wrong with the tests that stand for tests marked `full`, a line each."""
     collected = {item.path for item in items}
-    default = {_function(item) for item in items if not _is_later(item)}
+    default = {_function(item) for item in items if not is_later(item)}
     problems = set()
     for item in items:
         marker = item.get_closest_marker("full")
@@ -80,5 +80,6 @@ def _function(item: pytest.Item) -> tuple[Path, str]:
     return item.path, getattr(item, "originalname", None) or item.name
 
 
-def _is_later(item: pytest.Item) -> bool:
+def is_later(item: pytest.Item) -> bool:
+    """Whether the default tier is without a test."""
     return bool(item.get_closest_marker("full") or item.get_closest_marker("slow"))
