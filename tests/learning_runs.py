@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import trim_mean
 
 from experiments.sweep.load import load_spec
 from trainables import Algorithm
@@ -52,4 +51,5 @@ def greedy_returns(spec_name: str, num_seeds: int, num_env_steps: int) -> np.nda
 
 def interquartile_mean(scores: np.ndarray) -> float:
     """Mean of the middle half of the seeds."""
-    return float(trim_mean(scores, 0.25))
+    cut = len(scores) // 4
+    return float(np.sort(scores)[cut : len(scores) - cut].mean())

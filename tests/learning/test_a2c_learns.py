@@ -1,6 +1,9 @@
 """A2C learns, from one gradient step a rollout."""
 
+import pytest
 from learning_runs import greedy_returns, interquartile_mean, train
+
+pytestmark = pytest.mark.full("learning/test_ppo_learns.py::test_cartpole")
 
 
 def test_cartpole() -> None:

@@ -45,14 +45,17 @@ def ppo(num_agent_steps: int, **settings: Any) -> list[float]:
         return greedy(algo)
 
 
+@pytest.mark.full("test_rock_paper_scissors_is_played_mixed")
 def test_both_policies_balance() -> None:
     assert min(ppo(150_000)) >= 400
 
 
+@pytest.mark.full("test_rock_paper_scissors_is_played_mixed")
 def test_both_policies_balance_with_one_encoder() -> None:
     assert min(ppo(100_000, shared_encoders=True)) >= 400
 
 
+@pytest.mark.full("test_rock_paper_scissors_is_played_mixed")
 def test_a_policy_that_is_not_trained_stays_where_it_is() -> None:
     left, right = ppo(60_000, policies_to_train=["right"])
     assert left < 250 and right >= 400

@@ -37,6 +37,7 @@ def test_it_recalls() -> None:
     assert recalled(6000, use_lstm=True, lstm_cell_size=16, max_seq_len=8) > 0.9
 
 
+@pytest.mark.full("test_it_recalls")
 def test_without_a_memory_it_guesses() -> None:
     assert recalled(3000) < 0.7
 

@@ -1,6 +1,9 @@
 """IMPALA learns, also from fragments that are older than its weights."""
 
+import pytest
 from learning_runs import greedy_returns, interquartile_mean, train
+
+pytestmark = pytest.mark.full("learning/test_ppo_learns.py::test_cartpole")
 
 
 def test_cartpole() -> None:

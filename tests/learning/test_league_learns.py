@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 from trainables import PPOConfig
 from trainables.runtime.league.exploitability import exploitability
@@ -17,6 +16,8 @@ PAYOFFS = np.array([[0, -2, 1], [2, 0, -1], [-1, 1, 0]], float)
 
 def equilibrium() -> np.ndarray:
     """The mixture whose worst pay-off is the greatest, by a linear program."""
+    from scipy.optimize import linprog
+
     found = linprog(
         [0, 0, 0, -1],
         A_ub=np.hstack((-PAYOFFS.T, np.ones((3, 1)))),

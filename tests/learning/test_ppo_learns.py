@@ -23,6 +23,7 @@ def test_cartpole() -> None:
     assert greedy_return(algo) >= 450
 
 
+@pytest.mark.full("test_cartpole")
 def test_a_policy_that_cannot_learn_fails_this_test() -> None:
     """The same run without gradients stays where a random policy is."""
     _, result = train("ppo/cartpole", seed=0, num_env_steps=20_000, lr=0.0)

@@ -4,6 +4,7 @@ import pytest
 from learning_runs import greedy_return, greedy_returns, interquartile_mean, train
 
 
+@pytest.mark.full("learning/test_ppo_learns.py::test_cartpole")
 def test_pendulum() -> None:
     algo, _ = train("sac/pendulum", seed=0, num_env_steps=6_000)
     assert greedy_return(algo) >= -250
