@@ -85,7 +85,9 @@ def test_each_mistake_is_one_message(tmp_path: Path, golden: Golden) -> None:
         assert old in GOOD
         load_specs(written(tmp_path, GOOD.replace(old, new)))
 
-    golden("bad_specs", refusals(read, MISTAKES, SpecError, replace={str(tmp_path): "<folder>"}))
+    golden(
+        "sweeps/bad_specs", refusals(read, MISTAKES, SpecError, replace={str(tmp_path): "<folder>"})
+    )
 
 
 SECTIONS = [
@@ -105,4 +107,7 @@ def test_a_section_of_another_kind(tmp_path: Path, golden: Golden) -> None:
         lines = [line for line in GOOD.splitlines() if not line.startswith(f"{name}:")]
         load_specs(written(tmp_path, "\n".join([*lines, section])))
 
-    golden("bad_sections", refusals(read, SECTIONS, SpecError, replace={str(tmp_path): "<folder>"}))
+    golden(
+        "sweeps/bad_sections",
+        refusals(read, SECTIONS, SpecError, replace={str(tmp_path): "<folder>"}),
+    )

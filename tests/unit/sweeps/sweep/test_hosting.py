@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from experiments.sweep.batching import batching_notes
 from experiments.sweep.hosting import ENOUGH, HostPlan, _times, host_plan
 from experiments.sweep.load import make_spec
@@ -71,37 +69,31 @@ def notes(**keys: Any) -> list[str]:
     return batching_notes(Sweep.of(make_spec(data)))
 
 
-@pytest.mark.parametrize(
-    ("keys", "expected"),
-    [
-        ({}, "up to 40 trials learn together in 2 processes"),
-        ({"max_concurrent": 6}, "up to 6 trials learn together in 2 processes"),
-        ({"resources": {"num_cpus": 1}}, "up to 32 trials learn together in 1 process"),
-        # A quarter, so that what the search has seen can tell it something.
-        ({"search": "tpe", "num_samples": 60}, "up to 15 trials learn together in 2 processes"),
-        ({"search": "tpe"}, "up to 10 trials learn together in 2 processes"),
-        ({"seeds": 5}, "up to 12 trials of 5 seeds learn together in 2 processes"),
-        (
-            {"seeds": {"values": 5, "parallel": 2}},
-            "each trial has 2 of its own (seeds.parallel = 2 gives each trial that many): "
-            "up to 3 seeds of a process learn together",
-        ),
-        ({"max_concurrent": 2}, f"each trial has a process of its own: {ENOUGH}"),
-        (
-            {"scheduler": "resource_changing"},
-            "each trial has a process of its own: the scheduler resource_changing hands out CPUs "
-            "to each trial",
-        ),
-        (
-            {"trainable": "A2C"},
-            "each trial has a process of its own: updates of A2C are not written for several "
-            "trials",
-        ),
-    ],
-)
-def test_what_is_said_of_it(keys: dict[str, Any], expected: str) -> None:
-    assert notes(**keys) == [f"trial_batching: {expected}"]
+SAID: list[tuple[dict[str, Any], str]] = [
+    ({}, "up to 40 trials learn together in 2 processes"),
+    ({"max_concurrent": 6}, "up to 6 trials learn together in 2 processes"),
+    ({"resources": {"num_cpus": 1}}, "up to 32 trials learn together in 1 process"),
+    ({"search": "tpe", "num_samples": 60}, "up to 15 trials learn together in 2 processes"),
+    ({"search": "tpe"}, "up to 10 trials learn together in 2 processes"),
+    ({"seeds": 5}, "up to 12 trials of 5 seeds learn together in 2 processes"),
+    (
+        {"seeds": {"values": 5, "parallel": 2}},
+        "each trial has 2 of its own (seeds.parallel = 2 gives each trial that many): "
+        "up to 3 seeds of a process learn together",
+    ),
+    ({"max_concurrent": 2}, f"each trial has a process of its own: {ENOUGH}"),
+    (
+        {"scheduler": "resource_changing"},
+        "each trial has a process of its own: the scheduler resource_changing hands out CPUs "
+        "to each trial",
+    ),
+    (
+        {"trainable": "A2C"},
+        "each trial has a process of its own: updates of A2C are not written for several trials",
+    ),
+]
 
 
-def test_nothing_is_said_where_nobody_asked() -> None:
-    assert notes(trial_batching=False) == []
+def test_what_is_said_of_it() -> None:
+    assert [notes(**keys) for keys, _ in SAID] == [[f"trial_batching: {said}"] for _, said in SAID]
+    assert notes(trial_batching=False) == []  # where nobody asked
