@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from refusals import Golden, refusals
 from small_runs import settings_of
 from thread_ranks import on_ranks
 from torch import Tensor
@@ -17,7 +18,6 @@ from trainables import A2C, A2CConfig, Policy
 from trainables.a2c import A2CCoefficients, a2c_loss, a2c_update, make_loss
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.distributions.categorical import Categorical
-from trainables.core.errors import ConfigError
 from trainables.core.learning.advantages import with_advantages
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.ranks import ALONE, Ranks
@@ -178,20 +178,22 @@ def test_no_more_than_a_microbatch_is_differentiated_at_once(
     assert sum(seen) == algo.num_env_steps_trained
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({"num_epochs": 2}, "num_epochs = 2 has no effect on A2C: a rollout is one gradient step"),
-        ({"minibatch_size": 8}, "minibatch_size = 8 has no effect on A2C"),
-        ({"microbatch_size": 200}, "microbatch_size = 200 is larger than a learner's train batch"),
-        ({"use_critic": False}, "use_gae = True needs a value function"),
-        ({"clip_param": 0.1}, "clip_param = 0.1 is no setting of A2C"),
-        ({"sample_async": True}, "sample_async = True is not supported"),
-    ],
-)
-def test_settings_that_are_refused(settings: dict[str, Any], expected: str) -> None:
-    with pytest.raises(ConfigError, match=expected):
-        A2CConfig.from_dict({"env": "CartPole-v1", **settings}).validate()
+def test_settings_that_are_refused(golden: Golden) -> None:
+    cases = [
+        {"num_epochs": 2},
+        {"minibatch_size": 8},
+        {"microbatch_size": 200},
+        {"use_critic": False},
+        {"clip_param": 0.1},
+        {"sample_async": True},
+    ]
+    golden(
+        "a2c/settings_that_are_refused",
+        refusals(
+            lambda settings: A2CConfig.from_dict({"env": "CartPole-v1", **settings}).validate(),
+            cases,
+        ),
+    )
 
 
 def test_without_a_critic_nothing_but_the_policy_learns() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from refusals import Golden, refusals
 from small_runs import settings_of
 from thread_ranks import on_ranks
 from torch import Tensor
@@ -420,31 +421,24 @@ def test_a_separate_value_optimiser_has_its_own_rate_and_clipping() -> None:
     assert 0 < result[f"{prefix}curr_vf_lr"] < 0.5
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"rollout_fragment_length": 1}, r"rollout_fragment_length = 1 .*at least 2"),
-        ({"replay_proportion": 1.0}, r"replay_buffer_num_slots = 0: one has no effect"),
-        ({"replay_buffer_num_slots": 9}, r"replay_proportion = 0.0 .*one has no effect"),
-        ({"_lr_vf": 0.1}, r"_lr_vf = 0.1 has no effect without _separate_vf_optimizer"),
-        (
-            {"_separate_vf_optimizer": True, "model": {"vf_share_layers": True}},
-            "_separate_vf_optimizer = True is not possible with .*vf_share_layers",
+def test_what_has_no_effect_is_refused(golden: Golden) -> None:
+    cases = [
+        {"rollout_fragment_length": 1},
+        {"replay_proportion": 1.0},
+        {"replay_buffer_num_slots": 9},
+        {"_lr_vf": 0.1},
+        {"_separate_vf_optimizer": True, "model": {"vf_share_layers": True}},
+        {"vtrace": False, "vtrace_clip_rho_threshold": 2.0},
+        {"model": {"use_lstm": True, "max_seq_len": 10}},
+        {"num_aggregation_workers": 2},
+        {"num_gpu_loader_threads": 4},
+        {"timeout_s_sampler_manager": 1.0},
+        {"minibatch_buffer_size": 4},
+    ]
+    golden(
+        "impala/what_has_no_effect_is_refused",
+        refusals(
+            lambda settings: IMPALAConfig.from_dict({"env": "CartPole-v1", **settings}).validate(),
+            cases,
         ),
-        (
-            {"vtrace": False, "vtrace_clip_rho_threshold": 2.0},
-            "vtrace_clip_rho_threshold = 2.0 has no effect without vtrace",
-        ),
-        (
-            {"model": {"use_lstm": True, "max_seq_len": 10}},
-            "max_seq_len.* has no effect on IMPALA: .*rollout_fragment_length",
-        ),
-        ({"num_aggregation_workers": 2}, "num_aggregation_workers = 2 is not supported"),
-        ({"num_gpu_loader_threads": 4}, "num_gpu_loader_threads is not supported"),
-        ({"timeout_s_sampler_manager": 1.0}, "awaited for learner_queue_timeout"),
-        ({"minibatch_buffer_size": 4}, "minibatch_buffer_size = 4 is not supported"),
-    ],
-)
-def test_what_has_no_effect_is_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        IMPALAConfig.from_dict({"env": "CartPole-v1", **settings}).validate()
+    )

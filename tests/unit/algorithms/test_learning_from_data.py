@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from offline_fakes import CARTPOLE, balancing, played_episodes, random_episodes
+from refusals import Golden, refusals
 
 from trainables import DQN, SAC, Algorithm, DQNConfig
 from trainables.core.errors import ConfigError
@@ -188,25 +189,20 @@ def test_data_of_different_spaces_are_refused(folder: str, tmp_path: Path) -> No
         DQN(config={**SMALL, **SAMPLES, "input_": {"sampler": 0.5, other: 0.5}})
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"replay_buffer_config": {"type": "PrioritizedReplayBuffer"}},
-            r"type = 'PrioritizedReplayBuffer' is not possible with input_",
+def test_what_does_not_go_with_data_is_refused(folder: str, golden: Golden) -> None:
+    cases = [
+        {"replay_buffer_config": {"type": "PrioritizedReplayBuffer"}},
+        {"learner_connector": lambda rollout, policy: rollout},
+        {"training_intensity": 4},
+    ]
+    golden(
+        "learning_from_data/what_does_not_go_with_data_is_refused",
+        refusals(
+            lambda settings: DQN(config={**SMALL, "input_": folder, **settings}),
+            cases,
+            replace={folder: "<folder>"},
         ),
-        (
-            {"learner_connector": lambda rollout, policy: rollout},
-            r"learner_connector = .* is not possible with input_",
-        ),
-        ({"training_intensity": 4}, "training_intensity = 4 has no effect"),
-    ],
-)
-def test_what_does_not_go_with_data_is_refused(
-    settings: dict[str, Any], message: str, folder: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        DQN(config={**SMALL, "input_": folder, **settings})
+    )
 
 
 def test_several_modules_that_learn_are_refused(folder: str) -> None:

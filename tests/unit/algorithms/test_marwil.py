@@ -13,6 +13,7 @@ import pytest
 import torch
 from offline_fakes import CARTPOLE, balancing, played_episodes, random_episodes
 from recorded_data import recorded, write
+from refusals import Golden, refusals
 from thread_ranks import on_ranks
 
 from trainables import BC, MARWIL, Algorithm, BCConfig, MARWILConfig
@@ -287,26 +288,22 @@ def test_a_deterministic_expert_does_not_blow_up(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ what is refused
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({}, "input_ = 'sampler' is not possible with MARWIL: it imitates what data hold"),
-        (
-            {"input_": {"sampler": 0.5, "data": 0.5}},
-            "input_ = .* is not possible with MARWIL.*allowed: data alone",
-        ),
-        ({"replay_buffer_config": {"capacity": 10}}, "replay_buffer_config.*has no effect"),
-        ({"n_step": 3}, "n_step = 3 has no effect on MARWIL: its returns run to the end"),
-        ({"tau": 0.5}, "tau = 0.5 has no effect on MARWIL: it has no target network"),
-        ({"training_intensity": 4.0}, "training_intensity.*dataset_num_iters_per_learner"),
-        ({"num_env_runners": 2, "input_": "x"}, "num_env_runners = 2 has no effect"),
-        ({"beta": 0.0, "vf_coeff": 0.5, "input_": "x"}, "vf_coeff = 0.5 has no effect with beta"),
-        ({"beta": -1.0}, "beta = -1.0 is not allowed"),
-    ],
-)
-def test_what_has_no_effect_is_refused(given: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        MARWILConfig(**given).validate()
+def test_what_has_no_effect_is_refused(golden: Golden) -> None:
+    cases = [
+        {},
+        {"input_": {"sampler": 0.5, "data": 0.5}},
+        {"replay_buffer_config": {"capacity": 10}},
+        {"n_step": 3},
+        {"tau": 0.5},
+        {"training_intensity": 4.0},
+        {"num_env_runners": 2, "input_": "x"},
+        {"beta": 0.0, "vf_coeff": 0.5, "input_": "x"},
+        {"beta": -1.0},
+    ]
+    golden(
+        "marwil/what_has_no_effect_is_refused",
+        refusals(lambda given: MARWILConfig(**given).validate(), cases),
+    )
 
 
 def test_a_coefficient_of_log_sigma_needs_one() -> None:

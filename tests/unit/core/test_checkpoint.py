@@ -290,11 +290,11 @@ def test_a_changed_digit_is_noticed(copy: Path) -> None:
         load_all(copy)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "null", "{}", '{"format_version": 2}', "[" * 100_000])
-def test_json_of_something_else(copy: Path, text: str) -> None:
-    (copy / "checkpoint.json").write_text(text)
-    with pytest.raises(CheckpointError, match=r"is damaged: checkpoint\.json is unreadable"):
-        load_all(copy)
+def test_json_of_something_else(copy: Path) -> None:
+    for text in ("", "[]", "null", "{}", '{"format_version": 2}', "[" * 100_000):
+        (copy / "checkpoint.json").write_text(text)
+        with pytest.raises(CheckpointError, match=r"checkpoint\.json is unreadable"):
+            load_all(copy)
 
 
 def test_another_format_version(copy: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from refusals import Golden, refusals
 
 from trainables import DQNConfig, PPOConfig, SACConfig
 from trainables.core.config.exploration import OPTIONS, ExplorationConfig
@@ -85,20 +86,19 @@ def test_one_epsilon(config: DQNConfig, expected: Any) -> None:
     assert config.resolve().epsilon == expected
 
 
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        (dqn("EpsilonGreedy", final_epsilon=0.1, epsilon=0.1), "epsilon = 0.1 is given twice"),
-        (dqn("Random", epsilon=0.5), "epsilon = 0.5 has no effect .*'Random'"),
-        (dqn("SoftQ", epsilon=0.5), "epsilon = 0.5 has no effect .*'SoftQ'"),
-        (dqn("SoftQ", categorical_distribution_temperature=0.5), "temperature = 0.5 does not fit"),
-        (dqn("ParameterNoise", noisy=True), "'ParameterNoise' is noise on the parameters"),
-        (dqn("StochasticSampling"), "has nothing to sample from"),
-    ],
-)
-def test_settings_that_contradict_each_other(config: DQNConfig, expected: str) -> None:
-    with pytest.raises(ConfigError, match=expected):
-        config.validate()
+def test_settings_that_contradict_each_other(golden: Golden) -> None:
+    cases = [
+        ("EpsilonGreedy", {"final_epsilon": 0.1, "epsilon": 0.1}),
+        ("Random", {"epsilon": 0.5}),
+        ("SoftQ", {"epsilon": 0.5}),
+        ("SoftQ", {"categorical_distribution_temperature": 0.5}),
+        ("ParameterNoise", {"noisy": True}),
+        ("StochasticSampling", {}),
+    ]
+    golden(
+        "exploration_config/settings_that_contradict_each_other",
+        refusals(lambda kind, more: dqn(kind, **more).validate(), cases),
+    )
 
 
 def test_ppo_needs_the_probability_of_what_was_done() -> None:

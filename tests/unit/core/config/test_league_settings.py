@@ -5,48 +5,44 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from refusals import Golden, refusals
 
 from trainables import PPO, PPOConfig
 from trainables.core.errors import ConfigError
 
 
-@pytest.mark.parametrize(
-    ("league", "told"),
-    [
-        ("always", "league = 'always' .*a dict"),
-        ({"freeze_evry": 3}, "freeze_evry.*freeze_every"),
-        ({"freeze_every": 0}, "league: freeze_every = 0 .*>= 1"),
-        ({"freeze_every": None}, "both None"),
-        ({"learners": {"main": "mein"}}, "'main' = 'mein' .*main_exploiter"),
-        ({"learners": {"a": "league_exploiter"}}, "none has the role 'main'"),
-        ({"opponents": "hardest"}, "opponents = 'hardest' .*prioritized"),
-        ({"opponents": "uniform", "priority_power": 3.0}, "priority_power has no effect"),
-        ({"max_copies": 1}, "max_copies = 1"),
-    ],
-)
-def test_settings_inside(league: Any, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
-        PPOConfig().multi_agent(policies=["main"], league=league)
+def test_settings_inside(golden: Golden) -> None:
+    cases = [
+        "always",
+        {"freeze_evry": 3},
+        {"freeze_every": 0},
+        {"freeze_every": None},
+        {"learners": {"main": "mein"}},
+        {"learners": {"a": "league_exploiter"}},
+        {"opponents": "hardest"},
+        {"opponents": "uniform", "priority_power": 3.0},
+        {"max_copies": 1},
+    ]
+    golden(
+        "league_settings/settings_inside",
+        refusals(lambda league: PPOConfig().multi_agent(policies=["main"], league=league), cases),
+    )
 
 
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        ({"policies": ["other"]}, "'main' is no policy that learns; policies: other"),
-        (
-            {"policies": {"main": {"policy_class": "random"}, "b": None}},
-            "'main' is no policy that learns",
-        ),
-        ({"policy_mapping_fn": {"*": "main"}}, "policy_mapping_fn does not go with league"),
-        ({"policies": ["main", "b"], "policies_to_train": ["b"]}, "not in policies_to_train"),
-        ({"policies_to_train": lambda policy_id, batch: True}, "is a function"),
-    ],
-)
-def test_with_other_settings(more: dict[str, Any], told: str) -> None:
-    config = PPOConfig().environment("matrix_game")
-    config.multi_agent(**{"policies": ["main"], "league": {}, **more})
-    with pytest.raises(ConfigError, match=told):
+def test_with_other_settings(golden: Golden) -> None:
+    def act(more: dict[str, Any]) -> None:
+        config = PPOConfig().environment("matrix_game")
+        config.multi_agent(**{"policies": ["main"], "league": {}, **more})
         config.validate()
+
+    cases = [
+        {"policies": ["other"]},
+        {"policies": {"main": {"policy_class": "random"}, "b": None}},
+        {"policy_mapping_fn": {"*": "main"}},
+        {"policies": ["main", "b"], "policies_to_train": ["b"]},
+        {"policies_to_train": lambda policy_id, batch: True},
+    ]
+    golden("league_settings/with_other_settings", refusals(act, cases))
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from refusals import Golden, refusals
 
 from trainables import PPOConfig
 from trainables.core.config.agent_mapping import PolicyMapping
@@ -48,9 +48,8 @@ def test_round_trip() -> None:
     assert again.policy_mapping_fn[1] == {"weight": 1, "policies": {"a": "y", "*": "x"}}
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_what_is_none(golden: Golden) -> None:
+    cases = [
         [],
         [{"weight": 0, "policies": {"a": "x"}}],
         [{"weight": -1, "policies": {"a": "x"}}],
@@ -58,11 +57,13 @@ def test_round_trip() -> None:
         [{"policies": {}}],
         [{"policy": {"a": "x"}}],
         ["x"],
-    ],
-)
-def test_what_is_none(given: Any) -> None:
-    with pytest.raises(ConfigError, match=r"policy_mapping_fn.*allowed: .*'weight'"):
-        PPOConfig().multi_agent(policies=["x"], policy_mapping_fn=given)
+    ]
+    golden(
+        "line_ups/what_is_none",
+        refusals(
+            lambda given: PPOConfig().multi_agent(policies=["x"], policy_mapping_fn=given), cases
+        ),
+    )
 
 
 def test_a_policy_that_does_not_exist() -> None:

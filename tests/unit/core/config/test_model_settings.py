@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from page_blocks import blocks, write_modules
+from refusals import Golden, refusals
 
 from trainables import DQNConfig, Policy, PPOConfig, SACConfig
 from trainables.core.checkpoint import CheckpointError
@@ -15,43 +16,30 @@ from trainables.core.config.model import ModelConfig
 from trainables.core.errors import ConfigError
 
 
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        ({"lstm_cell_size": 64}, "lstm_cell_size = 64 has no effect without use_lstm or use_gru"),
-        ({"lstm_use_prev_action": True}, "has no effect without use_lstm or use_gru"),
-        ({"max_seq_len": 5}, "no effect without use_lstm or use_gru or use_attention"),
-        ({"use_lstm": True, "attention_dim": 8}, "attention_dim = 8 has no effect without use_att"),
-        ({"custom_model_config": {"a": 1}}, "has no effect without custom_model"),
-        ({"use_lstm": True, "use_gru": True}, "use_lstm and use_gru are given; allowed: one of"),
-        ({"use_attention": True, "attention_use_n_prev_actions": 2}, "= 2 is not allowed; .* <= 1"),
-        (
-            {"custom_model": "m:C", "fcnet_hiddens": [3]},
-            "'fcnet_hiddens' has no effect with custom",
-        ),
-        (
-            {"custom_model": "m:C", "fcnet_activation": "relu"},
-            "'fcnet_activation' has no effect with custom",
-        ),
-        ({"custom_action_dist": "x"}, "not supported: the action space decides"),
-        (
-            {"post_fcnet_hiddens": [3]},
-            "fcnet_hiddens and fcnet_activation are those behind the con",
-        ),
-        ({"lstm_cell": 3}, "unknown model setting 'lstm_cell' .* did you mean 'lstm_cell_size"),
-        (
-            {
-                "use_attention": True,
-                "attention_memory_inference": 5,
-                "attention_memory_training": 6,
-            },
-            "attention_memory_inference = 5 and attention_memory_training = 6 are given; allowed",
-        ),
-    ],
-)
-def test_settings_that_make_no_sense(model: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        PPOConfig().training(model=model)
+def test_settings_that_make_no_sense(golden: Golden) -> None:
+    cases = [
+        {"lstm_cell_size": 64},
+        {"lstm_use_prev_action": True},
+        {"max_seq_len": 5},
+        {"use_lstm": True, "attention_dim": 8},
+        {"custom_model_config": {"a": 1}},
+        {"use_lstm": True, "use_gru": True},
+        {"use_attention": True, "attention_use_n_prev_actions": 2},
+        {"custom_model": "m:C", "fcnet_hiddens": [3]},
+        {"custom_model": "m:C", "fcnet_activation": "relu"},
+        {"custom_action_dist": "x"},
+        {"post_fcnet_hiddens": [3]},
+        {"lstm_cell": 3},
+        {
+            "use_attention": True,
+            "attention_memory_inference": 5,
+            "attention_memory_training": 6,
+        },
+    ]
+    golden(
+        "model_settings/settings_that_make_no_sense",
+        refusals(lambda model: PPOConfig().training(model=model), cases),
+    )
 
 
 def test_the_activation_beside_a_custom_model_is_that_of_hiddens() -> None:
@@ -76,12 +64,16 @@ def test_defaults_and_older_names_pass() -> None:
     assert ModelConfig(**ModelConfig.check(memory)).attention_memory_inference == 7
 
 
-@pytest.mark.parametrize("name", ["use_lstm", "use_gru", "use_attention"])
-def test_soft_actor_critic_has_no_memory(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"{name} = True is not possible with SAC: its policy"):
-        SACConfig().training(model={name: True})
-    with pytest.raises(ConfigError, match=f"{name} = True is not possible with SAC"):
+def test_soft_actor_critic_has_no_memory(golden: Golden) -> None:
+    def act(name: str) -> None:
+        with pytest.raises(
+            ConfigError, match=f"{name} = True is not possible with SAC: its policy"
+        ):
+            SACConfig().training(model={name: True})
         SACConfig().training(policy_model_config={name: True})
+
+    cases = ["use_lstm", "use_gru", "use_attention"]
+    golden("model_settings/soft_actor_critic_has_no_memory", refusals(act, cases))
 
 
 # ---------------------------------------------------------------------- custom models

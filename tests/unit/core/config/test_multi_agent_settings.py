@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import ray.tune as tune
 from gymnasium.spaces import Box, Discrete
+from refusals import Golden, refusals
 
 from trainables import (
     APPOConfig,
@@ -291,17 +292,12 @@ def test_whom_policies_act_for(given: Any, ids: list[str], expected: dict[Any, s
     assert {agent: mapping(agent, "E", "W") for agent in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        (None, "the agent 'x' has no policy; policies: red, blue"),
-        ({"a": "red"}, "the agent 'x' has no policy"),
-        (lambda agent_id: "green", "the agent 'x' has the policy 'green', which does not exist"),
-    ],
-)
-def test_an_agent_without_a_policy_is_named(given: Any, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        PolicyMapping(given, ["red", "blue"])("x")
+def test_an_agent_without_a_policy_is_named(golden: Golden) -> None:
+    cases = [None, {"a": "red"}, lambda agent_id: "green"]
+    golden(
+        "multi_agent_settings/an_agent_without_a_policy_is_named",
+        refusals(lambda given: PolicyMapping(given, ["red", "blue"])("x"), cases),
+    )
 
 
 @pytest.mark.parametrize(
@@ -368,21 +364,16 @@ def test_a_setup_has_every_policys_settings() -> None:
     assert found == {"default_policy": PolicySpec(None, SIGHT, MOVES)}
 
 
-@pytest.mark.parametrize(
-    ("settings", "env", "says"),
-    [
-        ({}, None, "policies: 'red': observation_space is not known; give it in the PolicySpec"),
-        ({"policy_mapping_fn": {"*": "red"}}, Arena(), "'red' is that of the agents 'a_1' and 'b'"),
-        (
-            {"policy_mapping_fn": {"a*": "red", "b": "red"}},
-            Arena(),
-            "different spaces",
-        ),
-    ],
-)
-def test_spaces_that_are_not_known_are_named(settings: Any, env: Any, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        several(**settings).get_multi_agent_setup(env=env)
+def test_spaces_that_are_not_known_are_named(golden: Golden) -> None:
+    cases = [
+        ({}, None),
+        ({"policy_mapping_fn": {"*": "red"}}, Arena()),
+        ({"policy_mapping_fn": {"a*": "red", "b": "red"}}, Arena()),
+    ]
+    golden(
+        "multi_agent_settings/spaces_that_are_not_known_are_named",
+        refusals(lambda settings, env: several(**settings).get_multi_agent_setup(env=env), cases),
+    )
 
 
 def test_a_policy_without_agents_has_the_spaces_of_all() -> None:
@@ -444,98 +435,86 @@ def test_what_policies_may_have_of_their_own() -> None:
 # ------------------------------------------------------------------ errors
 
 
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"policies": "red"}, "policies = 'red' is not allowed; allowed: a dict of policies by id"),
-        ({"policies": {"red": 1}}, "policies: 'red' = 1 is not allowed; allowed: a PolicySpec"),
-        ({"policies": {"red": (None, None)}}, "policies: 'red' = .* is not allowed"),
-        ({"policies": ["red", "red"]}, "policies: 'red' is given twice"),
-        ({"policies": [1]}, "the policy id 1 is not allowed: it is of type int"),
-        ({"policies": [""]}, "the policy id '' is not allowed: it is empty"),
-        ({"policies": ["a/b"]}, "the policy id 'a/b' is not allowed: it names a folder"),
-        ({"policies": ["a."]}, "the policy id 'a.' is not allowed: .* cannot end in a dot"),
-        ({"policies": ["a "]}, "cannot end in a dot or space"),
-        ({"policies": ["a\\"]}, "is not allowed: it names a folder"),
-        ({"policies": {"red": {"clas": 1}}}, "'red': unknown part 'clas'; allowed: policy_class, "),
-        ({"policies": {"red": {"policy_class": "Still"}}}, "policy_class = 'Still' is not allowed"),
-        ({"policies": {"red": PolicySpec(int)}}, "policy_class = <class 'int'> is not allowed"),
-        ({"policies": {"red": PolicySpec(Policy)}}, "is not allowed; allowed: None, a policy that"),
-        ({"policies": {"red": {"action_space": 3}}}, "'red': action_space = 3 is not allowed"),
-        ({"policies": {"red": {"config": {"lr": -1}}}}, "'red': config: lr = -1 is not allowed"),
-        ({"policies": {"red": {"config": {"lrr": 1}}}}, "'red': config: unknown setting 'lrr'"),
-        ({"policies": {"red": {"config": [1]}}}, r"'red': config = \[1\] is not allowed"),
-        (
-            {"policies": {"red": PolicySpec("random", config={"a": 1})}},
-            "a random policy has no set",
-        ),
-        ({"policies": {"red": PolicySpec(Still, config=3)}}, "config = 3 is not allowed"),
-        ({OVERRIDES: ["red"]}, f"{OVERRIDES} = .* is not allowed; allowed: dicts by policy id"),
-        (
-            {OVERRIDES: {"red": {"env": "x"}}},
-            "'red': 'env' is the same for all policies; allowed: ",
-        ),
-        ({OVERRIDES: {"red": {"num_env_runners": 1}}}, "'num_env_runners' is the same for all"),
-        ({OVERRIDES: {"red": {"rollout_fragment_length": 8}}}, "'rollout_fragment_length' is the"),
-        ({OVERRIDES: {"red": {"train_batch_size": 8}}}, "'train_batch_size_per_learner' is the sa"),
-        ({OVERRIDES: {"red": {"seed": 8}}}, "'seed' is the same for all policies"),
-        ({OVERRIDES: {"red": {"policies": ["a"]}}}, "'policies' is the same for all policies"),
-        ({OVERRIDES: {"red": {"num_atoms": 8}}}, "num_atoms = 8 is no setting of PPO"),
-        ({"policy_mapping_fn": "red"}, "policy_mapping_fn = 'red' is not allowed; allowed: a func"),
-        ({"policy_mapping_fn": {"a": 1}}, "policy_mapping_fn: 'a': the policy id 1 is not allowed"),
-        ({"policies_to_train": "red"}, r"policies_to_train = 'red' .*; write \['red'\]"),
-        ({"policies_to_train": [1]}, "policies_to_train: the policy id 1 is not allowed"),
-        ({"observation_fn": "see"}, "observation_fn = 'see' is not allowed"),
-        ({"count_steps_by": "steps"}, "count_steps_by = 'steps' is not allowed; allowed: one of"),
-        ({"replay_mode": "lockstep"}, "'lockstep' is not supported: each policy has a replay buf"),
-        ({"policy_map_capacity": 0}, "policy_map_capacity = 0 is not allowed"),
-    ],
-)
-def test_what_is_not_allowed_is_named(settings: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        PPOConfig().multi_agent(**settings)
+def test_what_is_not_allowed_is_named(golden: Golden) -> None:
+    cases = [
+        {"policies": "red"},
+        {"policies": {"red": 1}},
+        {"policies": {"red": (None, None)}},
+        {"policies": ["red", "red"]},
+        {"policies": [1]},
+        {"policies": [""]},
+        {"policies": ["a/b"]},
+        {"policies": ["a."]},
+        {"policies": ["a "]},
+        {"policies": ["a\\"]},
+        {"policies": {"red": {"clas": 1}}},
+        {"policies": {"red": {"policy_class": "Still"}}},
+        {"policies": {"red": PolicySpec(int)}},
+        {"policies": {"red": PolicySpec(Policy)}},
+        {"policies": {"red": {"action_space": 3}}},
+        {"policies": {"red": {"config": {"lr": -1}}}},
+        {"policies": {"red": {"config": {"lrr": 1}}}},
+        {"policies": {"red": {"config": [1]}}},
+        {"policies": {"red": PolicySpec("random", config={"a": 1})}},
+        {"policies": {"red": PolicySpec(Still, config=3)}},
+        {OVERRIDES: ["red"]},
+        {OVERRIDES: {"red": {"env": "x"}}},
+        {OVERRIDES: {"red": {"num_env_runners": 1}}},
+        {OVERRIDES: {"red": {"rollout_fragment_length": 8}}},
+        {OVERRIDES: {"red": {"train_batch_size": 8}}},
+        {OVERRIDES: {"red": {"seed": 8}}},
+        {OVERRIDES: {"red": {"policies": ["a"]}}},
+        {OVERRIDES: {"red": {"num_atoms": 8}}},
+        {"policy_mapping_fn": "red"},
+        {"policy_mapping_fn": {"a": 1}},
+        {"policies_to_train": "red"},
+        {"policies_to_train": [1]},
+        {"observation_fn": "see"},
+        {"count_steps_by": "steps"},
+        {"replay_mode": "lockstep"},
+        {"policy_map_capacity": 0},
+    ]
+    golden(
+        "multi_agent_settings/what_is_not_allowed_is_named",
+        refusals(lambda settings: PPOConfig().multi_agent(**settings), cases),
+    )
 
 
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"policies_to_train": ["rad"]},
-         "policies_to_train: there is no policy 'rad'; policies: red, blue; did you mean 'red'"),
-        ({"policies_to_train": []}, r"policies_to_train = \[\] trains nothing"),
-        ({"policy_mapping_fn": {"*": "grey"}}, "policy_mapping_fn: there is no policy 'grey'"),
-        ({OVERRIDES: {"bleu": {"lr": 1}}}, f"{OVERRIDES}: there is no policy 'bleu'; .* 'blue'"),
-        ({"policies": {"red": None, "blue": PolicySpec("random")}, "policies_to_train": ["blue"]},
-         r"policies_to_train: 'blue' is written by hand \(policy_class = 'random'\)"),
-        ({"policies": {"red": None, "blue": PolicySpec("random")}, OVERRIDES: {"blue": {"lr": 1}}},
-         f"{OVERRIDES}: 'blue' is written by hand"),
-        ({"policies": {"red": PolicySpec("random")}}, "policies: none of red learns"),
-        ({OVERRIDES: {"red": {"minibatch_size": 10**6}}}, "policies: 'red': minibatch_size = 1000"),
-        ({"policies": None, "policies_to_train": ["red"]}, "no policy 'red'; policies: default_"),
-    ],
-)  # fmt: skip
-def test_what_does_not_fit_together_is_named(settings: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        several(**settings).validate()
+def test_what_does_not_fit_together_is_named(golden: Golden) -> None:
+    cases = [
+        {"policies_to_train": ["rad"]},
+        {"policies_to_train": []},
+        {"policy_mapping_fn": {"*": "grey"}},
+        {OVERRIDES: {"bleu": {"lr": 1}}},
+        {"policies": {"red": None, "blue": PolicySpec("random")}, "policies_to_train": ["blue"]},
+        {"policies": {"red": None, "blue": PolicySpec("random")}, OVERRIDES: {"blue": {"lr": 1}}},
+        {"policies": {"red": PolicySpec("random")}},
+        {OVERRIDES: {"red": {"minibatch_size": 10**6}}},
+        {"policies": None, "policies_to_train": ["red"]},
+    ]
+    golden(
+        "multi_agent_settings/what_does_not_fit_together_is_named",
+        refusals(lambda settings: several(**settings).validate(), cases),
+    )
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_what_several_agents_have_not_is_named(golden: Golden) -> None:
+    def act(name: str, value: Any) -> None:
+        config = several()
+        config[name] = value
+        with pytest.raises(ConfigError, match=f"{name} = {value!r} is not supported with several"):
+            config.validate()
+        alone = PPOConfig().environment("CartPole-v1")
+        alone[name] = value
+        alone.validate()
+        refuse_for_several_agents(alone)  # of an environment whose agents share a policy
+
+    cases = [
         ("batch_mode", "complete_episodes"),
         ("env_task_fn", "mine:task"),
         ("record_env", True),
-    ],
-)
-def test_what_several_agents_have_not_is_named(name: str, value: Any) -> None:
-    config = several()
-    config[name] = value
-    with pytest.raises(ConfigError, match=f"{name} = {value!r} is not supported with several"):
-        config.validate()
-    alone = PPOConfig().environment("CartPole-v1")
-    alone[name] = value
-    alone.validate()
-    with pytest.raises(ConfigError, match="not supported with several agents"):
-        refuse_for_several_agents(alone)  # of an environment whose agents share a policy
+    ]
+    golden("multi_agent_settings/what_several_agents_have_not_is_named", refusals(act, cases))
 
 
 def test_all_slots_with_several_agents_are_waited_for() -> None:

@@ -8,6 +8,7 @@ import pytest
 import ray
 from ray import tune
 from ray.tune.registry import TRAINABLE_CLASS, _global_registry, get_trainable_cls
+from refusals import Golden, refusals
 from typer.testing import CliRunner
 
 import trainables
@@ -30,27 +31,12 @@ def imported(statement: str) -> None:
 # ------------------------------------------------------------------ imports
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("TD3Config", "TD3 is not in Tunescape; nearest: SAC"),
-        ("ES", "ES is not in Tunescape; nearest: PPO; there is no algorithm without gradients"),
-        ("A3C", "A3C is not in Tunescape; nearest: IMPALA"),
-        (
-            "MADDPG",
-            "MADDPG is not in Tunescape: no algorithm learns action values of all agents .*",
-        ),
-        ("VDN", "VDN is not in Tunescape; nearest: QMIX with mixer='vdn'"),
-        ("MultiAgentBatch", "MultiAgentBatch is not in Tunescape: what a policy learns from .*"),
-        (
-            "Curiosity",
-            "Curiosity is not in Tunescape: it is a type of exploration: .*'Curiosity'.*",
-        ),
-    ],
-)
-def test_other_names_say_what_becomes_of_them(name: str, says: str) -> None:
-    with pytest.raises(ImportError, match=rf"^trainables\.{name}: {says}$"):
-        imported(f"from trainables import {name}")
+def test_other_names_say_what_becomes_of_them(golden: Golden) -> None:
+    cases = ["TD3Config", "ES", "A3C", "MADDPG", "VDN", "MultiAgentBatch", "Curiosity"]
+    golden(
+        "not_here/other_names_say_what_becomes_of_them",
+        refusals(lambda name: imported(f"from trainables import {name}"), cases, ImportError),
+    )
 
 
 def test_an_unheard_of_name_is_missing_as_ever() -> None:
@@ -91,14 +77,13 @@ def test_the_registry_says_so(name: str) -> None:
         get_algorithm(name)
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [("Dreamer", "nearest: DreamerV3"), ("TD3", "nearest: SAC"), ("MADDPG", "all agents")],
-)
-def test_tune_says_so_by_name(name: str, says: str) -> None:
-    registry._tell_the_new_cluster()  # as `ray.init` does, where another test ended a cluster
-    with pytest.raises(ConfigError, match=says):
+def test_tune_says_so_by_name(golden: Golden) -> None:
+    def act(name: str) -> None:
+        registry._tell_the_new_cluster()  # as `ray.init` does, where another test ended a cluster
         get_trainable_cls(name)
+
+    cases = ["Dreamer", "TD3", "MADDPG"]
+    golden("not_here/tune_says_so_by_name", refusals(act, cases))
 
 
 def test_a_name_that_its_user_has_registered_stays_theirs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ray import tune
+from refusals import Golden, refusals
 
 from trainables import (
     A2CConfig,
@@ -47,28 +48,27 @@ def test_sources_and_their_shares(given: Any, shares: dict[Any, float]) -> None:
     assert DQNConfig(input_=given).needs_env == ("sampler" in shares)
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({}, "its shares sum to 0"),
-        ({"a": 0, "b": 0}, "its shares sum to 0"),
-        ({"a": -1, "b": 2}, r"the share of 'a' is -1, not a number >= 0"),
-        ({"a": math.nan}, "the share of 'a' is nan"),
-        ({"a": math.inf}, "the share of 'a' is inf"),
-        ({"a": True}, "the share of 'a' is True"),
-        ({"a": "half"}, "the share of 'a' is 'half'"),
-        ({3: 1.0}, "3 is none"),
-        ({"a": 1e308, "b": 1e308}, "its shares sum to infinity"),
-        ([], "one at least"),
-        (["a", 3], "a list holds files"),
-        (["a", "sampler"], r"'sampler' is no file: .* give shares"),
-        ("", "allowed: 'sampler', a file"),
-        (3, "input_ = 3 is not allowed"),
-    ],
-)
-def test_what_is_no_source_is_refused_at_once(given: Any, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        DQNConfig().offline_data(input_=given)
+def test_what_is_no_source_is_refused_at_once(golden: Golden) -> None:
+    cases = [
+        {},
+        {"a": 0, "b": 0},
+        {"a": -1, "b": 2},
+        {"a": math.nan},
+        {"a": math.inf},
+        {"a": True},
+        {"a": "half"},
+        {3: 1.0},
+        {"a": 1e308, "b": 1e308},
+        [],
+        ["a", 3],
+        ["a", "sampler"],
+        "",
+        3,
+    ]
+    golden(
+        "offline_settings/what_is_no_source_is_refused_at_once",
+        refusals(lambda given: DQNConfig().offline_data(input_=given), cases),
+    )
 
 
 def test_path_objects_are_texts() -> None:
@@ -110,32 +110,27 @@ NO_DATA = {"env": "CartPole-v1"}
 DATA = {"input_": "data/*.json"}
 
 
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        (NO_DATA | {"input_config": {"format": "json"}}, "input_ = 'sampler': no data are read"),
-        (NO_DATA | {"actions_in_input_normalized": True}, "no data are read"),
-        (NO_DATA | {"shuffle_buffer_size": 10}, "no data are read"),
-        (NO_DATA | {"dataset_num_iters_per_learner": 3}, "has no effect with sampled experience"),
-        (DATA | {"shuffle_buffer_size": 10}, "rows of files are drawn uniformly"),
-        (DATA | {"output": "out"}, "output = 'out' has no effect with training that steps no env"),
-        (NO_DATA | {"output_config": {"format": "json"}}, "output = None: nothing is written"),
-        (NO_DATA | {"output_compress_columns": []}, "output = None: nothing is written"),
-        (NO_DATA | {"output_max_file_size": 99}, "output = None: nothing is written"),
-        (NO_DATA | {"output_max_rows_per_file": 9}, "output = None: nothing is written"),
-        (NO_DATA | {"output": "dataset"}, r"needs output_config=\{'path': …\}"),
-        (NO_DATA | {"output": "x", "output_config": {"path": "y"}}, "'path' has no effect with"),
-        (NO_DATA | {"output": "x", "output_config": {"zip": 1}}, "'zip' has no effect with"),
-        (
-            NO_DATA
-            | {"output": "x", "output_config": {"format": "minari"}, "output_max_file_size": 9},
-            "output_max_file_size = 9 has no effect with .*minari",
-        ),
-    ],
-)
-def test_what_has_no_effect_is_refused(settings: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        DQNConfig.from_dict(settings).validate()
+def test_what_has_no_effect_is_refused(golden: Golden) -> None:
+    cases = [
+        NO_DATA | {"input_config": {"format": "json"}},
+        NO_DATA | {"actions_in_input_normalized": True},
+        NO_DATA | {"shuffle_buffer_size": 10},
+        NO_DATA | {"dataset_num_iters_per_learner": 3},
+        DATA | {"shuffle_buffer_size": 10},
+        DATA | {"output": "out"},
+        NO_DATA | {"output_config": {"format": "json"}},
+        NO_DATA | {"output_compress_columns": []},
+        NO_DATA | {"output_max_file_size": 99},
+        NO_DATA | {"output_max_rows_per_file": 9},
+        NO_DATA | {"output": "dataset"},
+        NO_DATA | {"output": "x", "output_config": {"path": "y"}},
+        NO_DATA | {"output": "x", "output_config": {"zip": 1}},
+        NO_DATA | {"output": "x", "output_config": {"format": "minari"}, "output_max_file_size": 9},
+    ]
+    golden(
+        "offline_settings/what_has_no_effect_is_refused",
+        refusals(lambda settings: DQNConfig.from_dict(settings).validate(), cases),
+    )
 
 
 @pytest.mark.parametrize(

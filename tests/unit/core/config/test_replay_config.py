@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from ray import tune
+from refusals import Golden, refusals
 
 from trainables.core.config.replay import ReplayBufferConfig
-from trainables.core.errors import ConfigError
 
 check = ReplayBufferConfig.check
 
@@ -61,34 +61,27 @@ def test_older_names_and_constants() -> None:
 PRIORITIZED = {"type": "PrioritizedReplayBuffer"}
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"type": "Replaybuffer"}, "type = 'Replaybuffer'.*'ReplayBuffer'"),
-        ({"capacity": 1}, "capacity = 1 .*>= 2"),
-        ({"capacity": "many"}, "capacity = 'many'"),
-        ({"capcity": 100}, "unknown replay_buffer_config setting 'capcity'.*capacity"),
-        ({"storage": "zip"}, "storage = 'zip'.*'native', 'uint8', 'compressed'"),
-        ({"_enable_replay_buffer_api": False}, "_enable_replay_buffer_api = False.*True"),
-        ({"replay_sequence_length": 20}, "replay_sequence_length = 20.*1 here.*max_seq_len"),
-        ({"storage_unit": "episodes"}, "storage_unit = 'episodes'.*'timesteps'"),
-        ({"replay_batch_size": 32}, "replay_batch_size.*train_batch_size_per_learner"),
-        ({"learning_starts": 9}, "learning_starts.*num_steps_sampled_before_learning_starts"),
-        ({**PRIORITIZED, "alpha": -0.1}, "alpha = -0.1"),
-        ({**PRIORITIZED, "alpha": 1.5}, "alpha = 1.5"),
-        ({**PRIORITIZED, "beta": 1.1}, "beta = 1.1"),
-        ({**PRIORITIZED, "beta": [[0, 0.4], [10, 2.0]]}, "beta = "),
-        ({**PRIORITIZED, "beta": [[5, 0.4], [10, 1.0]]}, "beta = .*schedule"),
-        ({**PRIORITIZED, "eps": 0}, "eps = 0"),
-        (
-            {**PRIORITIZED, "alpha": 0.5, "prioritized_replay_alpha": 0.6},
-            "'alpha' is given twice with different values",
-        ),
-    ],
-)
-def test_what_is_refused(values: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        check(values)
+def test_what_is_refused(golden: Golden) -> None:
+    cases = [
+        {"type": "Replaybuffer"},
+        {"capacity": 1},
+        {"capacity": "many"},
+        {"capcity": 100},
+        {"storage": "zip"},
+        {"_enable_replay_buffer_api": False},
+        {"replay_sequence_length": 20},
+        {"storage_unit": "episodes"},
+        {"replay_batch_size": 32},
+        {"learning_starts": 9},
+        {**PRIORITIZED, "alpha": -0.1},
+        {**PRIORITIZED, "alpha": 1.5},
+        {**PRIORITIZED, "beta": 1.1},
+        {**PRIORITIZED, "beta": [[0, 0.4], [10, 2.0]]},
+        {**PRIORITIZED, "beta": [[5, 0.4], [10, 1.0]]},
+        {**PRIORITIZED, "eps": 0},
+        {**PRIORITIZED, "alpha": 0.5, "prioritized_replay_alpha": 0.6},
+    ]
+    golden("replay_config/what_is_refused", refusals(lambda values: check(values), cases))
 
 
 def test_search_domains_pass() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ray import tune
+from refusals import Golden, refusals
 
 from trainables.core.config.settings import (
     Settings,
@@ -117,9 +118,8 @@ def test_refused_with_name_value_and_range(name: str, value: Any, allowed: str) 
     assert str(error.value) == f"{name} = {shown!r} is not allowed; allowed: {allowed}"
 
 
-@pytest.mark.parametrize(
-    "schedule",
-    [
+def test_no_schedule(golden: Golden) -> None:
+    cases = [
         [],
         [0.1],
         [[1, 0.1]],
@@ -130,11 +130,8 @@ def test_refused_with_name_value_and_range(name: str, value: Any, allowed: str) 
         [[0, 0.1], 0.2],
         [["0", 0.1]],
         [[0, True]],
-    ],
-)
-def test_no_schedule(schedule: list[Any]) -> None:
-    with pytest.raises(ConfigError, match=r"rate = .* is no schedule: write \[\[0, first value\]"):
-        check("rate", schedule)
+    ]
+    golden("settings/no_schedule", refusals(lambda schedule: check("rate", schedule), cases))
 
 
 def test_unknown_name_with_the_nearest_and_their_sections() -> None:

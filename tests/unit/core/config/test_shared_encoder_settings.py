@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import ray.tune as tune
+from refusals import Golden, refusals
 
 from trainables import DQNConfig, PolicySpec, PPOConfig
 from trainables.core.config.shared_encoders import encoder_groups, without_others
@@ -49,61 +50,44 @@ def test_true_is_all_that_learn() -> None:
     assert encoder_groups(config) == [["a", "b", "c", "d"]]
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ("a", "True: all policies that learn"),
-        ([], "True: all policies that learn"),
-        (["a", "b"], "allowed: True: all policies that learn"),
-        ([["a"]], r"the group \['a'\] has nobody to share with"),
-        ([["a", "b"], ["b", "c"]], "'b' is named twice"),
-        ([["a", "a"]], "'a' is named twice"),
-        ([["a", "x/y"]], "shared_encoders: the policy id 'x/y'"),
-        ([["a", 1]], "shared_encoders: the policy id 1"),
-    ],
-)
-def test_forms_that_are_refused(given: Any, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
-        several(given)
+def test_forms_that_are_refused(golden: Golden) -> None:
+    cases = [
+        "a",
+        [],
+        ["a", "b"],
+        [["a"]],
+        [["a", "b"], ["b", "c"]],
+        [["a", "a"]],
+        [["a", "x/y"]],
+        [["a", 1]],
+    ]
+    golden(
+        "shared_encoder_settings/forms_that_are_refused",
+        refusals(lambda given: several(given), cases),
+    )
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"shared_encoders": [["a", "bb"]]}, "no policy 'bb'; policies: a, b"),
-        (
-            {
-                "policies": {"a": None, "b": None, "r": {"policy_class": "random"}},
-                "shared_encoders": [["a", "r"]],
-            },
-            "'r' is written by hand",
-        ),
-        (
-            {"policies_to_train": ["a", "b"], "shared_encoders": [["b", "c"]]},
-            "'c' is not in policies_to_train",
-        ),
-        ({"policies_to_train": ["a"]}, "no effect: only 'a' learns"),
-        ({"policies": ["a"]}, "no effect: only 'a' learns"),
-        (
-            {"algorithm_config_overrides_per_module": {"b": {"model": {"use_lstm": True}}}},
-            "'a' and 'b' have different settings of model",
-        ),
-        ({"observation_filter": "MeanStdFilter"}, "observation_filter = 'MeanStdFilter' of 'a'"),
-        (
-            {"policies": {"a": None, "b": {"config": {"observation_filter": "MeanStdFilter"}}}},
-            "observation_filter = 'MeanStdFilter' of 'b'",
-        ),
-        ({"policy_map_capacity": 3}, "policy_map_capacity = 3 of 4 policies"),
-        (
-            {"policies": ["a", "b"], "league": {"learners": {"a": "main", "b": "main_exploiter"}}},
-            "does not go with league",
-        ),
-    ],
-)
-def test_what_does_not_go_together(settings: dict[str, Any], words: str) -> None:
-    shared = settings.pop("shared_encoders", True)
-    with pytest.raises(ConfigError, match=f"shared_encoders.*{words}"):
+def test_what_does_not_go_together(golden: Golden) -> None:
+    def act(settings: dict[str, Any]) -> None:
+        shared = settings.pop("shared_encoders", True)
         several(shared, **settings).validate()
+
+    cases = [
+        {"shared_encoders": [["a", "bb"]]},
+        {
+            "policies": {"a": None, "b": None, "r": {"policy_class": "random"}},
+            "shared_encoders": [["a", "r"]],
+        },
+        {"policies_to_train": ["a", "b"], "shared_encoders": [["b", "c"]]},
+        {"policies_to_train": ["a"]},
+        {"policies": ["a"]},
+        {"algorithm_config_overrides_per_module": {"b": {"model": {"use_lstm": True}}}},
+        {"observation_filter": "MeanStdFilter"},
+        {"policies": {"a": None, "b": {"config": {"observation_filter": "MeanStdFilter"}}}},
+        {"policy_map_capacity": 3},
+        {"policies": ["a", "b"], "league": {"learners": {"a": "main", "b": "main_exploiter"}}},
+    ]
+    golden("shared_encoder_settings/what_does_not_go_together", refusals(act, cases))
 
 
 def test_own_settings_that_are_no_matter_of_encoders() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from ray import tune
+from refusals import Golden, refusals
 
 from trainables import (
     A2CConfig,
@@ -288,14 +289,14 @@ def test_as_an_attribute_and_in_a_check_it_means_the_same() -> None:
     assert checked == {"exploration_config": MEANT}
 
 
-@pytest.mark.parametrize("name", ["beta", "eta", "my_own"])
-def test_other_names_are_refused(name: str) -> None:
-    expected = (
-        f"learner_config_dict: '{name}' is not supported: give a subclass of Learner as "
-        "learner_class; allowed: intrinsic_reward_coeff, forward_loss_weight"
+def test_other_names_are_refused(golden: Golden) -> None:
+    cases = ["beta", "eta", "my_own"]
+    golden(
+        "intrinsic_settings/other_names_are_refused",
+        refusals(
+            lambda name: PPOConfig().training(learner_config_dict={**LEARNER_DICT, name: 1}), cases
+        ),
     )
-    with pytest.raises(ConfigError, match=expected):
-        PPOConfig().training(learner_config_dict={**LEARNER_DICT, name: 1})
 
 
 def test_values_that_are_not_allowed_are_refused_by_the_settings_name() -> None:
@@ -305,21 +306,22 @@ def test_values_that_are_not_allowed_are_refused_by_the_settings_name() -> None:
         CQLConfig().training(learner_config_dict=LEARNER_DICT)
 
 
-@pytest.mark.parametrize(
-    ("given", "name"),
-    [
-        ({**CURIOSITY, "eta": 0.1}, "eta"),
-        ({**CURIOSITY, "beta": 0.5}, "beta"),
-        ({**CURIOSITY, "normalize_bonus": True}, "normalize_bonus"),
-        ({"type": "RND"}, "type"),
-    ],
-)
-def test_values_that_contradict_each_other_are_refused(given: dict[str, Any], name: str) -> None:
-    expected = f"'{name}' of exploration_config is given twice with different values: learner_conf"
-    with pytest.raises(ConfigError, match=expected):
-        PPOConfig().update_from_dict(
-            {"exploration_config": given, "learner_config_dict": LEARNER_DICT}
-        )
+def test_values_that_contradict_each_other_are_refused(golden: Golden) -> None:
+    cases = [
+        {**CURIOSITY, "eta": 0.1},
+        {**CURIOSITY, "beta": 0.5},
+        {**CURIOSITY, "normalize_bonus": True},
+        {"type": "RND"},
+    ]
+    golden(
+        "intrinsic_settings/values_that_contradict_each_other_are_refused",
+        refusals(
+            lambda given: PPOConfig().update_from_dict(
+                {"exploration_config": given, "learner_config_dict": LEARNER_DICT}
+            ),
+            cases,
+        ),
+    )
 
 
 def test_equal_and_further_values_go_together() -> None:
@@ -332,9 +334,13 @@ def test_equal_and_further_values_go_together() -> None:
 # ------------------------------------------------------------------ search domains
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_search_domains_pass(golden: Golden) -> None:
+    def act(given: Any) -> None:
+        config = DQNConfig().exploration(exploration_config=given)
+        assert config.exploration_config == given
+        config.environment("CartPole-v1").validate()
+
+    cases = [
         {"type": "RND", "eta": tune.choice([0.1, 0.2])},
         {"type": "RND", "eta": {"grid_search": [0.1, 0.2]}},
         {"type": tune.choice(["RND", "Curiosity"]), "eta": 0.1},
@@ -347,13 +353,8 @@ def test_equal_and_further_values_go_together() -> None:
         {"type": "RND", "sub_exploration": {"type": tune.choice(["SoftQ", "EpsilonGreedy"])}},
         {"type": "RND", "sub_exploration": {"type": "SoftQ", "temperature": tune.choice([1, 2])}},
         tune.choice([{}, {"type": "RND"}]),
-    ],
-)
-def test_search_domains_pass(given: Any) -> None:
-    config = DQNConfig().exploration(exploration_config=given)
-    assert config.exploration_config == given
-    with pytest.raises(ConfigError, match="exploration_config: a search domain can be swept"):
-        config.environment("CartPole-v1").validate()
+    ]
+    golden("intrinsic_settings/search_domains_pass", refusals(act, cases))
 
 
 def test_the_learners_dict_may_be_searched() -> None:
@@ -362,14 +363,21 @@ def test_the_learners_dict_may_be_searched() -> None:
     assert config.exploration_config == {**CURIOSITY, "normalize_bonus": False, "eta": searched}
 
 
-@pytest.mark.parametrize(
-    "exploration",
-    [tune.choice([{}, {"type": "RND"}]), {"grid_search": [{}, {"type": "RND"}]}, "Curiosity"],
-)
-def test_with_what_is_no_dict_it_cannot_be_joined(exploration: Any) -> None:
-    expected = "learner_config_dict cannot be joined with exploration_config = "
-    with pytest.raises(ConfigError, match=expected):
-        PPOConfig.check({"exploration_config": exploration, "learner_config_dict": LEARNER_DICT})
+def test_with_what_is_no_dict_it_cannot_be_joined(golden: Golden) -> None:
+    cases = [
+        tune.choice([{}, {"type": "RND"}]),
+        {"grid_search": [{}, {"type": "RND"}]},
+        "Curiosity",
+    ]
+    golden(
+        "intrinsic_settings/with_what_is_no_dict_it_cannot_be_joined",
+        refusals(
+            lambda exploration: PPOConfig.check(
+                {"exploration_config": exploration, "learner_config_dict": LEARNER_DICT}
+            ),
+            cases,
+        ),
+    )
 
 
 @pytest.mark.parametrize(

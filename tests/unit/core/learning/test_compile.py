@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from refusals import Golden, refusals
 from small_runs import settings_of, without_memory
 from torch._dynamo.utils import counters
 
@@ -67,12 +68,14 @@ def test_an_unknown_backend_names_the_setting() -> None:
         )
 
 
-@pytest.mark.parametrize("name", ["A2C", "APPO", "DQN", "IMPALA", "PPO"])
-def test_sequences_are_not_compiled(name: str) -> None:
-    config = get_algorithm(name).config_class(env="CartPole-v1", model={"use_lstm": True})
-    config.validate()
-    with pytest.raises(ConfigError, match=r"torch_compile_learner = True .* memory"):
+def test_sequences_are_not_compiled(golden: Golden) -> None:
+    def act(name: str) -> None:
+        config = get_algorithm(name).config_class(env="CartPole-v1", model={"use_lstm": True})
+        config.validate()
         config.framework(torch_compile_learner=True).validate()
+
+    cases = ["A2C", "APPO", "DQN", "IMPALA", "PPO"]
+    golden("compile/sequences_are_not_compiled", refusals(act, cases))
 
 
 def test_fragments_of_any_length_are_not_compiled() -> None:

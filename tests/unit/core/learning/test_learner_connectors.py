@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from refusals import Golden, refusals
 
 from tests.connector_cases import Counted, doubled
 from tests.fakes import EndlessEnv
@@ -58,27 +59,18 @@ def test_clipping_comes_first() -> None:
     np.testing.assert_array_equal(rewards_of(LearnerConnectors(given, True)), [[1, 3], [5, 5]])
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (lambda rollout, policy: None, "<lambda> gave a NoneType, not a Rollout"),
-        (lambda r, p: rollout(REWARDS[:1]), r"gave rewards of shape \(1, 2\), not \(2, 2\)"),
-        ("nothing", "learner_connector = 'nothing' is not allowed"),
-        (
-            lambda first, second: doubled,
-            r"gave a function, not a Rollout \(a function that makes connectors takes "
-            r"\(observation_space, action_space\), by these names\)",
-        ),
-        (
-            lambda rollout: rollout,
-            r"learner_connector: .*<lambda> takes \(rollout\); a connector takes \(rollout, "
-            r"policy\), and a function that makes connectors takes \(observation_space, ",
-        ),
-    ],
-)
-def test_errors_name_the_connector(given: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        rewards_of(LearnerConnectors(given))
+def test_errors_name_the_connector(golden: Golden) -> None:
+    cases = {
+        "none": lambda rollout, policy: None,
+        "fewer rewards": lambda r, p: rollout(REWARDS[:1]),
+        "a name without a module": "nothing",
+        "a maker by other names": lambda first, second: doubled,
+        "one argument": lambda rollout: rollout,
+    }
+    golden(
+        "learner_connectors/errors_name_the_connector",
+        refusals(lambda given: rewards_of(LearnerConnectors(given)), cases),
+    )
 
 
 def of_spaces(input_observation_space: gym.Space, input_action_space: gym.Space) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from refusals import Golden, refusals
 from thread_ranks import on_ranks
 from torch import Tensor, nn
 
@@ -197,22 +198,16 @@ def test_a_network_beside_the_module_is_trained_and_stored() -> None:
     assert "networks" not in Learner(Agent(), {"type": "adam"}).get_state()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"actor": OptimizerOptions(["actor", "critic", "scale"])}, "no optimizer .* 'world'"),
-        ({**OPTIONS, "more": OptimizerOptions(["actor"])}, "'more' is to step .* 'actor'; allowed"),
-        (
-            {"wrld": OptimizerOptions()},
-            "'wrld' is to step .*; allowed: critic, scale, world, actor",
-        ),
-    ],
-)
-def test_groups_without_or_with_two_optimisers_are_refused(
-    options: dict[str, OptimizerOptions], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        make_learner(optimizers=options)
+def test_groups_without_or_with_two_optimisers_are_refused(golden: Golden) -> None:
+    cases = [
+        {"actor": OptimizerOptions(["actor", "critic", "scale"])},
+        {**OPTIONS, "more": OptimizerOptions(["actor"])},
+        {"wrld": OptimizerOptions()},
+    ]
+    golden(
+        "named_optimizers/groups_without_or_with_two_optimisers_are_refused",
+        refusals(lambda options: make_learner(optimizers=options), cases),
+    )
 
 
 @pytest.mark.parametrize(("grad_clip", "by"), [(None, "global_norm"), (1e-3, "value")])

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from page_blocks import block_with
+from refusals import Golden, refusals
 from small_runs import settings_of
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -114,23 +115,16 @@ class WithoutRate(Learner):
         return made
 
 
-@pytest.mark.parametrize(
-    ("learner_class", "why"),
-    [
-        (OfTheNetwork, "OfTheNetwork.make_optimizer returned Adam of other parameters than it was"),
-        (Reversed, "Reversed.make_optimizer returned Adam of other .* `groups`, in their order"),
-        (WithClosure, "returned LBFGS, whose step needs a closure; allowed: one that steps by"),
-        (NoOptimizer, "returned dict; allowed: a torch.optim.Optimizer"),
-        (WithoutRate, "returned Adam, which has no learning rate: the setting lr would do nothing"),
-    ],
-)
-def test_what_cannot_be_stepped_is_refused(learner_class: type[Learner], why: str) -> None:
-    module = network()
-    assert isinstance(module, nn.Sequential)
-    in_two = {"a": module[0].parameters(), "b": module[2].parameters()}
-    groups = None if learner_class is WithClosure else in_two
-    with pytest.raises(ConfigError, match=why):
+def test_what_cannot_be_stepped_is_refused(golden: Golden) -> None:
+    def act(learner_class: type[Learner]) -> None:
+        module = network()
+        assert isinstance(module, nn.Sequential)
+        in_two = {"a": module[0].parameters(), "b": module[2].parameters()}
+        groups = None if learner_class is WithClosure else in_two
         learner_class(module, {}, groups=groups)
+
+    cases = [OfTheNetwork, Reversed, WithClosure, NoOptimizer, WithoutRate]
+    golden("own_optimizer/what_cannot_be_stepped_is_refused", refusals(act, cases))
 
 
 class Remembers(torch.optim.SGD):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Discrete
+from refusals import Golden, refusals
 
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner
@@ -113,26 +114,27 @@ class Counting(torch.nn.Module):
         return self.layer(features)
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "words"),
-    [
-        ({}, {"sight": Box(-1, 1, (4,), np.float32)}, "'a' and 'b' see different things"),
-        ({}, {"sight": Box(-2, 1, (3,), np.float32)}, "'a' and 'b' see different things"),
-        ({}, {"fcnet_hiddens": [5]}, "'a' and 'b' are not of one build"),
-        ({}, {"fcnet_activation": "relu"}, "'a' and 'b' are not of one build"),
-        ({}, {"vf_share_layers": True}, "'a' and 'b' are not of one build"),
+def test_networks_that_cannot_have_one(golden: Golden) -> None:
+    cases = [
+        ({}, {"sight": Box(-1, 1, (4,), np.float32)}),
+        ({}, {"sight": Box(-2, 1, (3,), np.float32)}),
+        ({}, {"fcnet_hiddens": [5]}),
+        ({}, {"fcnet_activation": "relu"}),
+        ({}, {"vf_share_layers": True}),
         (
             {"use_lstm": True, "lstm_use_prev_action": True},
             {"use_lstm": True, "lstm_use_prev_action": True, "moves": Discrete(3)},
-            "lstm_use_prev_action",
         ),
-    ],
-)
-def test_networks_that_cannot_have_one(
-    one: dict[str, Any], other: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(ConfigError, match=f"shared_encoders.*{words}"):
-        SharedEncoders([["a", "b"]], {"a": policy(0, **one), "b": policy(1, **other)})
+    ]
+    golden(
+        "shared_encoders/networks_that_cannot_have_one",
+        refusals(
+            lambda one, other: SharedEncoders(
+                [["a", "b"]], {"a": policy(0, **one), "b": policy(1, **other)}
+            ),
+            cases,
+        ),
+    )
 
 
 def test_a_network_without_an_encoder() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from refusals import Golden, refusals
 from torch import Tensor, nn
 
 from trainables.core.config.conv_filters import default_filters
@@ -88,10 +89,12 @@ def test_filter_that_does_not_fit_is_named() -> None:
         ImageEncoder("camera/rgb", image_spec(20, 20), settings)
 
 
-@pytest.mark.parametrize("filters", [[[4, 8]], [[4, 0, 1]], [[4, [2, 2, 2], 1]], [[True, 1, 1]]])
-def test_what_is_no_filter_is_refused(filters: list[Any]) -> None:
-    with pytest.raises(ConfigError, match=re.escape(f"conv_filters: {filters[0]!r} is not allow")):
-        model(conv_filters=filters)
+def test_what_is_no_filter_is_refused(golden: Golden) -> None:
+    cases = [[[4, 8]], [[4, 0, 1]], [[4, [2, 2, 2], 1]], [[True, 1, 1]]]
+    golden(
+        "encoders/what_is_no_filter_is_refused",
+        refusals(lambda filters: model(conv_filters=filters), cases),
+    )
 
 
 # ---------------------------------------------------------------------- images
@@ -195,11 +198,13 @@ def test_a_vector_inside_a_dict() -> None:
     assert isinstance(encoder, VectorEncoder) and encoder.width == 64
 
 
-@pytest.mark.parametrize("name", ["conv_filters", "conv_activation", "scale_images"])
-def test_settings_of_images_without_an_image(name: str) -> None:
-    values = {"conv_filters": [[1, 1, 1]], "conv_activation": "tanh", "scale_images": False}
-    with pytest.raises(ConfigError, match=f"{name} = .* no effect: the observation has no image"):
+def test_settings_of_images_without_an_image(golden: Golden) -> None:
+    def act(name: str) -> None:
+        values = {"conv_filters": [[1, 1, 1]], "conv_activation": "tanh", "scale_images": False}
         make_encoder(FeatureSpec(4), model(**{name: values[name]}))
+
+    cases = ["conv_filters", "conv_activation", "scale_images"]
+    golden("encoders/settings_of_images_without_an_image", refusals(act, cases))
 
 
 def test_nothing_to_see() -> None:
@@ -268,20 +273,21 @@ def not_a_class(spec: FeatureSpec) -> nn.Module:
     return Doubled(spec)
 
 
-@pytest.mark.parametrize(
-    ("named", "settings", "message"),
-    [
-        (f"{__name__}:Missing", {}, "'.*:Missing' cannot be found"),
-        (f"{__name__}:not_a_class", {}, "not_a_class.* allowed: a class of torch.nn.Module"),
-        (dict, {}, "custom_model = 'dict' is not allowed; allowed: a class of torch.nn.Module"),
-        (Doubled, {"depth": 2}, r"custom_model_config = {'depth': 2}: .*'depth'"),
-        (Doubled, {"said": 0}, "its attribute width is 0; allowed: int, >= 1"),
-        ("Doubled", {}, "custom_model = 'Doubled' is not allowed; allowed: 'module:Class'"),
-    ],
-)
-def test_custom_models_that_cannot_be(named: Any, settings: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        make_encoder(FeatureSpec(4), custom(named, **settings))
+def test_custom_models_that_cannot_be(golden: Golden) -> None:
+    cases = [
+        (f"{__name__}:Missing", {}),
+        (f"{__name__}:not_a_class", {}),
+        (dict, {}),
+        (Doubled, {"depth": 2}),
+        (Doubled, {"said": 0}),
+        ("Doubled", {}),
+    ]
+    golden(
+        "encoders/custom_models_that_cannot_be",
+        refusals(
+            lambda named, settings: make_encoder(FeatureSpec(4), custom(named, **settings)), cases
+        ),
+    )
 
 
 def test_custom_model_whose_output_is_not_as_wide_as_it_says() -> None:

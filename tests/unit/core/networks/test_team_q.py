@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from refusals import Golden, refusals
 from torch.nn.functional import elu, relu
 
 from trainables.core.distributions.base import ILLEGAL
 from trainables.core.distributions.epsilon_greedy import TeamEpsilonGreedy
-from trainables.core.errors import ConfigError
 from trainables.core.networks.mixers import MonotonicMixer, SumMixer
 from trainables.core.networks.team_q import TeamQ
 from trainables.core.policy.policy import Policy
@@ -189,19 +189,17 @@ def test_a_memory_is_each_agents_own(memory: str) -> None:
                 torch.testing.assert_close(after[name][:, agent], part)
 
 
-@pytest.mark.parametrize(
-    ("space", "action_space", "why"),
-    [
-        (spaces.Box(0, 1, (3,)), spaces.MultiDiscrete([2, 3]), "not supported by a team's"),
-        (spaces.Box(0, 1, (3,)), spaces.Box(0, 1, (3,)), "not supported by a team's"),
-        (spaces.Box(0, 255, (8, 8, 3), np.uint8), spaces.Discrete(2), "has images"),
-        (
-            spaces.Dict({"agents": spaces.Box(0, 1, (3,))}),
-            spaces.MultiDiscrete([2, 2]),
-            "3 numbers",
+def test_what_no_team_has_is_refused(golden: Golden) -> None:
+    cases = [
+        (spaces.Box(0, 1, (3,)), spaces.MultiDiscrete([2, 3])),
+        (spaces.Box(0, 1, (3,)), spaces.Box(0, 1, (3,))),
+        (spaces.Box(0, 255, (8, 8, 3), np.uint8), spaces.Discrete(2)),
+        (spaces.Dict({"agents": spaces.Box(0, 1, (3,))}), spaces.MultiDiscrete([2, 2])),
+    ]
+    golden(
+        "team_q/what_no_team_has_is_refused",
+        refusals(
+            lambda space, action_space: Policy(space, action_space, module={"type": "team_q"}),
+            cases,
         ),
-    ],
-)
-def test_what_no_team_has_is_refused(space: gym.Space, action_space: gym.Space, why: str) -> None:
-    with pytest.raises(ConfigError, match=why):
-        Policy(space, action_space, module={"type": "team_q"})
+    )

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from refusals import Golden, refusals
 from torch import Tensor
 
 from experiments.commands.evaluation.evaluate import evaluate_folder
@@ -133,39 +134,31 @@ def test_a_connector_may_make_the_mask() -> None:
 # ------------------------------------------------------------------ errors
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (lambda obs: obs.numpy(), "made a ndarray; it must return PyTorch tensors"),
-        (lambda obs: obs.sum(), "first axis is the batch"),
-        (lambda obs: obs.q, "env_to_module_connector: .*<lambda> raised AttributeError"),
-        (lambda obs: obs.bfloat16(), r"<lambda> made torch.bfloat16; allowed: bool, .* float64"),
-        (lambda obs: {"a": obs.cfloat()}, r"made torch.complex64 at 'a'; allowed: bool"),
-        (lambda obs: obs[:1], r"made the shape \(1, 4\) of 3 observations"),
-        (lambda obs: obs[:, 0, None].repeat(1, len(obs)), r"made the shape \(5,\), not \(3,\)"),
-        ({"type": f"{NAME}OnGrid"}, r"OnGrid cannot be made: .* missing .* 'cells'"),
-        ({"cells": 3}, "env_to_module_connector = {'cells': 3} is not allowed; allowed: a func"),
-        ("halved", "env_to_module_connector = 'halved' is not allowed"),
-        (3, "env_to_module_connector = 3 is not allowed"),
-        ("tests.connector_cases:nothing", "'tests.connector_cases:nothing' cannot be found"),
-        (Policy, "cannot be made"),
-        (lambda e: halved, r"made a function; it must .* connectors takes \(env\), by these names"),
-        (
-            lambda obs, more: obs,
-            r"<lambda> takes \(obs, more\); a connector takes \(observations\), and a function "
-            r"that makes connectors takes \(env\)$",
-        ),
-        (
-            lambda env, spaces, device: halved,
-            r"<lambda> takes \(env, spaces, device\); a connector",
-        ),
-        (lambda env: env.nothing, "<lambda> cannot be made: AttributeError"),
-        ({"type": dict}, "which is no function"),
-    ],
-)
-def test_errors_name_the_connector(given: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        made(given).features(rows(5))
+def test_errors_name_the_connector(golden: Golden) -> None:
+    cases = {
+        "an array": lambda obs: obs.numpy(),
+        "a sum of all": lambda obs: obs.sum(),
+        "one that raises": lambda obs: obs.q,
+        "half precision": lambda obs: obs.bfloat16(),
+        "complex numbers in a dict": lambda obs: {"a": obs.cfloat()},
+        "one row": lambda obs: obs[:1],
+        "as wide as the batch": lambda obs: obs[:, 0, None].repeat(1, len(obs)),
+        "a class without its arguments": {"type": f"{NAME}OnGrid"},
+        "arguments without a class": {"cells": 3},
+        "no name of a module": "halved",
+        "a number": 3,
+        "a name that is not in its module": "tests.connector_cases:nothing",
+        "a class of something else": Policy,
+        "a maker by another name": lambda e: halved,
+        "two arguments": lambda obs, more: obs,
+        "three arguments": lambda env, spaces, device: halved,
+        "a maker that raises": lambda env: env.nothing,
+        "a class that cannot be called": {"type": dict},
+    }
+    golden(
+        "connectors/errors_name_the_connector",
+        refusals(lambda given: made(given).features(rows(5)), cases),
+    )
 
 
 def test_a_config_is_checked_without_importing() -> None:

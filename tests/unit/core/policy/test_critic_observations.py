@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from refusals import Golden, refusals
 
 from trainables import DQNConfig, PPOConfig, SACConfig
 from trainables.core.data.features import (
@@ -171,32 +172,33 @@ def test_a_filter_takes_all_of_it() -> None:
     assert features[VECTOR].shape == (2, 10)
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"critic_obs_key": "nowhere"}, "no such part"),
-        ({"critic_obs_key": "action_mask"}, "action mask"),
-        ({"model": {"vf_share_layers": True}}, "vf_share_layers"),
-        ({"module": {"type": "q_network"}}, "has no effect on QNetwork"),
-    ],
-)
-def test_what_cannot_be_is_refused(options: dict[str, Any], named: str) -> None:
-    with pytest.raises(ConfigError, match=named):
-        policy(**options)
+def test_what_cannot_be_is_refused(golden: Golden) -> None:
+    cases = [
+        {"critic_obs_key": "nowhere"},
+        {"critic_obs_key": "action_mask"},
+        {"model": {"vf_share_layers": True}},
+        {"module": {"type": "q_network"}},
+    ]
+    golden(
+        "critic_observations/what_cannot_be_is_refused",
+        refusals(lambda options: policy(**options), cases),
+    )
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"critic_obs_key": "state", "centralized_critic": True}, "exclude each other"),
-        ({"critic_obs_key": "state", "model": {"vf_share_layers": True}}, "vf_share_layers"),
-        ({"centralized_critic": True, "model": {"vf_share_layers": True}}, "centralized_critic"),
-        ({"critic_obs_key": "x", "use_critic": False, "use_gae": False}, "use_critic=False"),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any], named: str) -> None:
-    with pytest.raises(ConfigError, match=named):
-        PPOConfig.from_dict({"env": "CartPole-v1", **settings}).validate()
+def test_settings_that_do_not_fit_are_refused(golden: Golden) -> None:
+    cases = [
+        {"critic_obs_key": "state", "centralized_critic": True},
+        {"critic_obs_key": "state", "model": {"vf_share_layers": True}},
+        {"centralized_critic": True, "model": {"vf_share_layers": True}},
+        {"critic_obs_key": "x", "use_critic": False, "use_gae": False},
+    ]
+    golden(
+        "critic_observations/settings_that_do_not_fit_are_refused",
+        refusals(
+            lambda settings: PPOConfig.from_dict({"env": "CartPole-v1", **settings}).validate(),
+            cases,
+        ),
+    )
 
 
 @pytest.mark.parametrize("config", [DQNConfig, SACConfig])

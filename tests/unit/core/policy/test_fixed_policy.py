@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import gymnasium as gym
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 from gymnasium.vector.utils import batch_space
+from refusals import Golden, refusals
 
 from trainables import FixedPolicy, PolicySpec
 from trainables.core.errors import ConfigError
@@ -115,8 +115,11 @@ def test_random_is_a_name() -> None:
     assert isinstance(made, RandomPolicy)
 
 
-@pytest.mark.parametrize("given", [f"{Nothing.__module__}:Nothing", "math:pi", "math:nothing"])
-def test_what_is_no_policy_is_refused(given: str) -> None:
-    says = f"'red': policy_class = '{given}' is not allowed|'{re.escape(given)}' cannot be found"
-    with pytest.raises(ConfigError, match=says):
-        make_fixed_policy("red", PolicySpec(given, SIGHT, Discrete(3)))
+def test_what_is_no_policy_is_refused(golden: Golden) -> None:
+    cases = [f"{Nothing.__module__}:Nothing", "math:pi", "math:nothing"]
+    golden(
+        "fixed_policy/what_is_no_policy_is_refused",
+        refusals(
+            lambda given: make_fixed_policy("red", PolicySpec(given, SIGHT, Discrete(3))), cases
+        ),
+    )
