@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from page_commands import run_commands
-from small_ray import small_ray
 
 from experiments import load_spec
 from experiments.benchmarks import peer_tables
@@ -42,9 +41,6 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGES[page], re.DOTALL | re.MULTILINE)
 
 
-SPECS = [(page, spec) for page in PAGES for spec in blocks(page, "yaml")]
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder that holds the modules in the FAQ."""
@@ -61,14 +57,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         sys.modules.pop(name, None)
 
 
-@pytest.mark.parametrize(("page", "text"), SPECS, ids=[f"{p}-{s.split()[1]}" for p, s in SPECS])
-def test_specs_can_be_run(page: str, text: str, folder: Path) -> None:
-    (folder / "spec.yaml").write_text(text, encoding="utf-8")
-    spec = load_spec("spec.yaml")
-    with get_algorithm(spec.trainable)(config=dict(spec.config)) as algo:
-        result = algo.train()
-    assert np.isfinite(result[spec.objective.metric])
-    assert set(spec.stop) <= set(result)
+def test_specs_can_be_run(folder: Path) -> None:
+    texts = [text for page in PAGES for text in blocks(page, "yaml")]
+    assert len(texts) >= 6
+    for text in texts:
+        (folder / "spec.yaml").write_text(text, encoding="utf-8")
+        spec = load_spec("spec.yaml")
+        with get_algorithm(spec.trainable)(config=dict(spec.config)) as algo:
+            result = algo.train()
+        assert np.isfinite(result[spec.objective.metric]), text
+        assert set(spec.stop) <= set(result), text
 
 
 def test_the_other_examples_in_the_faq(folder: Path) -> None:
@@ -86,17 +84,17 @@ def test_the_example_for_stable_baselines3(folder: Path) -> None:
     assert names["result"]["episode_return_mean"] > 40  # it learns
 
 
+@pytest.mark.usefixtures("ray_here")
 def test_the_examples_for_rllib(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [example] = blocks("rllib", "python")
     monkeypatch.setenv("HOME", str(folder))
     names: dict[str, Any] = {}
-    with small_ray(num_cpus=2):
-        exec(example, names)
+    exec(example, names)
     assert len(names["results"]) == 2 and not names["results"].errors
     assert names["best"].metrics["num_env_steps_sampled_lifetime"] >= 3000
 
 
-@pytest.mark.parametrize("page", ["gallery", "rllib"])
+@pytest.mark.parametrize("page", ["gallery", pytest.param("rllib", marks=pytest.mark.full)])
 def test_commands(page: str, folder: Path) -> None:
     for text in blocks(page, "yaml"):
         name = text.partition(":")[0]

@@ -1,43 +1,38 @@
-"""The README's examples run as they stand, with smaller budgets."""
+"""The README's examples run as they stand, with smaller budgets, and so does every shipped spec."""
 
-import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from small_ray import small_ray
+from page_blocks import blocks
 from small_runs import missing_extra, on_two_cores
+from tiers import rarely
 
 from experiments.sweep.load import load_spec, load_specs
 from trainables.registry import get_algorithm
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 SPECS = sorted((ROOT / "experiments").glob("*.yaml")) + sorted(
     (ROOT / "experiments" / "tuned").rglob("*.yaml")
 )
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+ONE_OF_EACH = [
+    *("a2c-cartpole", "appo-cartpole", "bc-cartpole", "cql-pendulum", "dqn-cartpole"),
+    *("dreamerv3-cartpole", "impala-cartpole", "iql-pendulum", "marwil-cartpole", "ppo-cartpole"),
+    *("sac-pendulum", "experiments-two_step_game", "experiments-multi_agent_cartpole"),
+]
+BY_NAME = {f"{path.parent.name}-{path.stem}": path for path in SPECS}
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    with small_ray(num_cpus=2):
-        yield
-
-
-def test_the_examples_tell_one_story(
-    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("ray_here")
+def test_the_examples_tell_one_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The spec is run; its folder is analysed; the exported policy acts; then the Python sweep."""
     from experiments import run
 
     monkeypatch.chdir(tmp_path)
-    [spec] = blocks("yaml")
-    sweep, memory, agents, large, analysis, policy = blocks("python")
+    [spec] = blocks("README.md", "yaml")
+    sweep, memory, agents, large, analysis, policy = blocks("README.md", "python")
     Path("cartpole.yaml").write_text(spec, encoding="utf-8")
     small = ["num_samples=2", "stop.num_env_steps_sampled_lifetime=4000"]
     run(load_spec("cartpole.yaml", small))
@@ -64,8 +59,22 @@ def test_the_examples_tell_one_story(
     assert len(results) == 2 and not results.errors  # type: ignore[arg-type, attr-defined]
 
 
-@pytest.mark.parametrize("path", SPECS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_every_shipped_spec_runs(path: Path) -> None:
+def test_every_shipped_spec_is_valid() -> None:
+    wrong = {}
+    for name, path in BY_NAME.items():
+        if missing_extra(path.read_text()):
+            continue
+        try:
+            for spec in load_specs(str(path)):
+                get_algorithm(spec.trainable).config_class.from_dict(dict(spec.config)).validate()
+        except Exception as error:
+            wrong[name] = error
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", rarely(list(BY_NAME), ONE_OF_EACH))
+def test_every_shipped_spec_runs(name: str) -> None:
+    path = BY_NAME[name]
     if extra := missing_extra(path.read_text()):
         pytest.skip(f"needs the extra {extra}")
     specs = load_specs(str(path))
