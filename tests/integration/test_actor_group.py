@@ -10,6 +10,7 @@ import pytest
 import ray
 from fake_actors import Unbuildable, Worker
 from ray.exceptions import ActorHandleNotFoundError
+from tiers import rarely
 
 from trainables.core.errors import ConfigError
 from trainables.runtime.actors.group import ActorDied, ActorGroup, ActorHung, Reply
@@ -85,7 +86,7 @@ def test_requests_in_flight_are_answered_once_each_and_in_order(group: ActorGrou
     assert (group.num_in_flight(1), group.num_in_flight(2)) == (0, 0)
     assert group.ready(None) == []  # nothing to wait for
     # Whoever is ready first comes first.
-    group.submit(1, "sleep", 3)
+    group.submit(1, "sleep", 1)
     group.submit(2, "sleep", 0)
     assert [r.value for r in replies_of(group, 2)] == [2, 1]
 
@@ -158,7 +159,7 @@ def test_a_killed_actor_fails_once_and_is_made_again_under_its_index(group: Acto
     assert isinstance(two.error, ActorDied)
 
 
-@pytest.mark.parametrize("method", ["spin", "sleep"])
+@pytest.mark.parametrize("method", rarely(["spin", "sleep"], ["spin"]))
 def test_an_actor_that_does_not_answer_is_ended(group: ActorGroup, method: str) -> None:
     arguments = (600,) if method == "sleep" else ()
     group.submit(1, method, *arguments, timeout_s=1)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from small_ray import small_ray
 from telling_agents import by_env_runner, killed, killed_amid_a_sample, moving, num_in_memory
+from tiers import rarely
 
 from trainables import PPOConfig, QMIXConfig
 from trainables.registry import get_algorithm
@@ -18,10 +18,7 @@ from trainables.runtime.sampling.agents.runner import AgentsEnvRunner
 GAME = "multi_agent_cartpole"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cluster() -> Iterator[None]:
-    with small_ray(num_cpus=6):
-        yield
+pytestmark = pytest.mark.usefixtures("ray_here")
 
 
 def build(kind: str = "PPO", **settings: Any) -> Any:
@@ -32,6 +29,7 @@ def build(kind: str = "PPO", **settings: Any) -> Any:
         config = QMIXConfig().environment("two_step_game").debugging(seed=7)
         config.env_runners(num_env_runners=2, num_envs_per_env_runner=2, rollout_fragment_length=8)
         config.training(num_steps_sampled_before_learning_starts=32, train_batch_size=16)
+        config.env_runners(num_cpus_per_env_runner=0.25)
         config.reporting(min_sample_timesteps_per_iteration=64)
         return config.update_from_dict(settings).build()
     elif kind in ("A2C", "APPO", "IMPALA"):
@@ -55,6 +53,9 @@ def build(kind: str = "PPO", **settings: Any) -> Any:
     config.env_runners(num_env_runners=2, num_envs_per_env_runner=2)
     config.multi_agent(policies=["a", "b"], policy_mapping_fn=moving)
     config.debugging(seed=7).training(model={"fcnet_hiddens": [16]})
+    config.env_runners(num_cpus_per_env_runner=0.25)
+    if settings.get("num_learners"):
+        config.learners(num_cpus_per_learner=0.25)
     return config.update_from_dict(settings).build()
 
 
@@ -67,11 +68,10 @@ def assert_equal(one: list[np.ndarray], other: list[np.ndarray]) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("kind", ["PPO", "DQN", "SAC"])
+@pytest.mark.parametrize("kind", rarely(["PPO", "DQN"], ["PPO"]))
 def test_a_resumed_run_is_equal_to_the_bit(kind: str, tmp_path: Path) -> None:
     with build(kind) as algo:
-        for _ in range(2):
-            algo.train()
+        algo.train()
         algo.save(str(tmp_path))
         results = [algo.train() for _ in range(2)]
         weights = weights_of(algo)
@@ -104,7 +104,7 @@ def test_policies_on_disk_are_so_in_every_process() -> None:
     assert found[0][1] == found[1][1]
 
 
-@pytest.mark.parametrize("kind", ["PPO", "A2C"])
+@pytest.mark.parametrize("kind", rarely(["PPO", "A2C"], ["PPO"]))
 def test_two_learners_learn_what_one_does(kind: str) -> None:
     found = []
     for num_learners in (0, 1, 2):
@@ -140,20 +140,28 @@ def test_policies_come_and_go_on_actors() -> None:
         assert algo.evaluate()["module/c/episode_return_mean"] > 0
 
 
-@pytest.mark.parametrize("kind", ["IMPALA", "APPO"])
+@pytest.mark.parametrize("kind", rarely(["IMPALA", "APPO"], ["IMPALA"]))
 def test_fragments_of_some_policies_come_to_two_learners(kind: str) -> None:
     """Each env runner, and so many a fragment of a learner, has columns of one policy alone."""
     settings = {"observation_filter": "MeanStdFilter", "policy_mapping_fn": by_env_runner}
     with build(kind, num_learners=2, train_batch_size_per_learner=32, **settings) as algo:
         before = algo.get_weights()
-        result = [algo.train() for _ in range(3)][-1]
-        for module_id, own in algo.get_weights().items():
-            assert any((own[name] != value).any() for name, value in before[module_id].items())
+        deadline = time.monotonic() + 120
+        learned: set[str] = set()
+        while len(learned) < 2:  # who begins late is waited for
+            assert time.monotonic() < deadline, learned
+            result = algo.train()
+            learned = {
+                module_id
+                for module_id, own in algo.get_weights().items()
+                if any((own[name] != value).any() for name, value in before[module_id].items())
+            }
+        for module_id in learned:
             assert result[f"learner/{module_id}/policy_lag"] >= 0
         assert result["num_agent_steps_sampled_lifetime"] > 100
 
 
-@pytest.mark.parametrize("kind", ["IMPALA", "APPO"])
+@pytest.mark.parametrize("kind", rarely(["IMPALA", "APPO"], ["IMPALA"]))
 def test_policies_come_and_go_while_fragments_are_under_way(kind: str) -> None:
     chosen = {"a", "b", "c"}
     settings = {"observation_filter": "MeanStdFilter", "num_learners": 1}
@@ -174,7 +182,7 @@ def test_policies_come_and_go_while_fragments_are_under_way(kind: str) -> None:
         assert result["module/c/episode_return_mean"] > 0
 
 
-@pytest.mark.parametrize("kind", ["PPO", "DQN", "IMPALA"])
+@pytest.mark.parametrize("kind", rarely(["PPO", "DQN", "IMPALA"], ["IMPALA"]))
 def test_training_survives_the_death_of_an_env_runner(kind: str) -> None:
     with build(kind, restart_failed_env_runners=True) as algo:
         algo.train()
@@ -189,7 +197,7 @@ def test_training_survives_the_death_of_an_env_runner(kind: str) -> None:
         assert kinds == [(AgentsEnvRunner.__name__, ["a", "b", "c"])] * 2
 
 
-@pytest.mark.parametrize("kind", ["PPO", "DQN", "QMIX"])
+@pytest.mark.parametrize("kind", rarely(["PPO", "DQN", "QMIX"], ["PPO"]))
 def test_the_death_of_an_env_runner_amid_a_sample_costs_that_sample_alone(kind: str) -> None:
     with build(kind, restart_failed_env_runners=True) as algo:
         arrived, sample = [0], algo.env_runners.sample
@@ -224,7 +232,7 @@ def encoders(weights: dict[str, np.ndarray]) -> list[np.ndarray]:
     return [value for name, value in weights.items() if "encoder" in name]
 
 
-@pytest.mark.parametrize("kind", ["PPO", "IMPALA"])
+@pytest.mark.parametrize("kind", rarely(["PPO", "IMPALA"], ["PPO"]))
 def test_policies_with_one_encoder_on_two_learners(kind: str, tmp_path: Path) -> None:
     rows = {"num_learners": 2, "train_batch_size_per_learner": 64}
     with build(kind, shared_encoders=True, **rows) as algo:
@@ -254,6 +262,7 @@ def test_policies_with_one_encoder_on_two_learners(kind: str, tmp_path: Path) ->
         assert (one != other).any()
 
 
+@pytest.mark.full("test_policies_with_one_encoder_on_two_learners")
 def test_learners_elsewhere_learn_one_encoder_as_those_in_process_do() -> None:
     found = []
     for num_learners in (0, 1):
@@ -264,6 +273,7 @@ def test_learners_elsewhere_learn_one_encoder_as_those_in_process_do() -> None:
     assert_equal(*found)
 
 
+@pytest.mark.full("test_policies_with_one_encoder_on_two_learners")
 def test_encoders_that_become_one_do_so_on_learners(tmp_path: Path) -> None:
     with build("APPO", num_learners=1) as algo:
         for _ in range(3):

@@ -67,6 +67,7 @@ def test_a_mistake_of_every_trial_ends_the_sweep_and_a_resume_takes_it_up(
     assert {trial.status for trial in load_sweep(folder).trials} == {"TERMINATED"}
 
 
+@pytest.mark.full("test_a_mistake_of_every_trial_ends_the_sweep_and_a_resume_takes_it_up")
 def test_other_failures_are_retried_before_they_count(tmp_path: Path) -> None:
     with pytest.raises(DoomedError, match="the dummy fails as asked"):
         sweep(tmp_path, config={"fail_at": 1}, max_failures=1)
@@ -74,6 +75,7 @@ def test_other_failures_are_retried_before_they_count(tmp_path: Path) -> None:
     assert tried.count(2) == LEAST and len(tried) <= LEAST + 1
 
 
+@pytest.mark.full("test_a_mistake_of_every_trial_ends_the_sweep_and_a_resume_takes_it_up")
 def test_a_sweep_with_results_goes_on_whatever_fails(tmp_path: Path) -> None:
     outcome = sweep(
         tmp_path,
@@ -85,11 +87,13 @@ def test_a_sweep_with_results_goes_on_whatever_fails(tmp_path: Path) -> None:
     assert outcome.num_trials == 8 and len(outcome.failures) == 4
 
 
+@pytest.mark.full("test_a_mistake_of_every_trial_ends_the_sweep_and_a_resume_takes_it_up")
 def test_where_nothing_is_left_to_stop_the_sweep_ends_as_ever(tmp_path: Path) -> None:
     outcome = sweep(tmp_path, config={"fail_at": 1}, num_samples=LEAST, max_failures=0)
     assert outcome.all_failed and outcome.num_trials == LEAST and outcome.report is not None
 
 
+@pytest.mark.full("test_a_mistake_of_every_trial_ends_the_sweep_and_a_resume_takes_it_up")
 def test_trials_of_several_seeds_end_alike(tmp_path: Path, refusal: Path) -> None:
     with pytest.raises(DoomedError, match="seed 1: map = 'atlantis'"):
         sweep(
@@ -101,6 +105,7 @@ def test_trials_of_several_seeds_end_alike(tmp_path: Path, refusal: Path) -> Non
     assert set(attempts(tmp_path / "sweep")) == {1}
 
 
+@pytest.mark.full("test_a_mistake_of_every_trial_ends_the_sweep_and_a_resume_takes_it_up")
 def test_a_final_that_cannot_run_leaves_the_search_its_policy(tmp_path: Path) -> None:
     refusal = tmp_path / "refusal"
     spec = make_spec(

@@ -30,6 +30,7 @@ def shown(page: Path) -> bytes:
     return base64.b64decode(source.removeprefix("data:image/png;base64,"))
 
 
+@pytest.mark.full("integration/test_league_picture.py::test_report_and_mlflow_show_the_league")
 def test_report_and_mlflow_show_what_the_model_expects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,7 @@ def test_without_a_simulator(tmp_path: Path) -> None:
     assert RETURN not in reported
 
 
+@pytest.mark.full("test_without_a_simulator")
 @pytest.mark.usefixtures("ray_here")
 def test_where_there_is_one_the_report_judges_the_estimates(tmp_path: Path) -> None:
     config = {

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from small_ray import small_ray
 from small_runs import RecordsExploration, settings_of
 
 from trainables.core.config.exploration import per_worker_mean, per_worker_value
 from trainables.registry import get_algorithm
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _ray() -> Iterator[None]:
-    with small_ray(num_cpus=3):
-        yield
+pytestmark = pytest.mark.usefixtures("ray_here")
 
 
 @pytest.mark.parametrize(
@@ -24,13 +18,19 @@ def _ray() -> Iterator[None]:
     [
         ("DQN", "PerWorkerEpsilonGreedy", "epsilon"),
         ("SAC", "PerWorkerGaussianNoise", "scale"),
-        ("SAC", "PerWorkerOrnsteinUhlenbeckNoise", "scale"),
+        pytest.param("SAC", "PerWorkerOrnsteinUhlenbeckNoise", "scale", marks=pytest.mark.full),
     ],
 )
 def test_each_has_its_own(name: str, kind: str, value: str) -> None:
     more: dict[str, Any] = {"env": "Pendulum-v1"} if name == "SAC" else {"noisy": False}
     more["env_runner_cls"] = RecordsExploration
-    settings = settings_of(name, num_env_runners=2, exploration_config={"type": kind}, **more)
+    settings = settings_of(
+        name,
+        num_env_runners=2,
+        num_cpus_per_env_runner=0.5,
+        exploration_config={"type": kind},
+        **more,
+    )
     with get_algorithm(name)(config=settings) as algo:
         result = algo.train()
         found = algo.env_runners.foreach_env_runner(

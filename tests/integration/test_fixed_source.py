@@ -31,6 +31,7 @@ def test_it_plays_better_than_what_it_learns_from_and_resumes_to_the_bit(tmp_pat
             assert np.array_equal(value, weights[name])
 
 
+@pytest.mark.full("test_it_plays_better_than_what_it_learns_from_and_resumes_to_the_bit")
 @pytest.mark.usefixtures("ray_here")
 def test_under_tune(tmp_path: Path) -> None:
     run = tune.RunConfig(storage_path=str(tmp_path), stop={"num_updates_lifetime": 500}, verbose=0)

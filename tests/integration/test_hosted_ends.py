@@ -8,11 +8,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sweep_processes import ended, finish, rows, spec_file, start, wait_until
 
 from experiments.benchmarks.scripted import SMALL
 from experiments.trial_info import read_json_lines
 
+pytestmark = pytest.mark.full(
+    "integration/test_hosted_faults.py::test_trials_of_a_killed_host_go_on_in_another_one"
+)
 X = [0.1, 0.2, 0.3, 0.4, 0.5]
 
 

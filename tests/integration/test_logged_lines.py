@@ -21,7 +21,11 @@ resources: {{num_cpus: 4}}
 
 @pytest.mark.parametrize(
     ("option", "more", "info", "debug"),
-    [("-v", "", True, False), ("-vv", "", True, True), ("-vv", ", log_level: ERROR", False, False)],
+    [
+        ("-vv", "", True, True),
+        pytest.param("-v", "", True, False, marks=pytest.mark.full),
+        pytest.param("-vv", ", log_level: ERROR", False, False, marks=pytest.mark.full),
+    ],
 )
 def test_the_command_line_sets_the_level(
     option: str, more: str, info: bool, debug: bool, tmp_path: Path
