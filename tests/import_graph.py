@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -28,10 +29,17 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(path: Path, module: str) -> Iterator[Import]:
+@functools.cache
+def imports(path: Path, module: str) -> tuple[Import, ...]:
     """Everything that a file imports: inside functions, below `if TYPE_CHECKING`, by name."""
+    return tuple(_imports(path, module))
+
+
+def _imports(path: Path, module: str) -> Iterator[Import]:
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    for node, typing in _nodes(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    by_call = "import_module" in text or "__import__" in text
+    for node, typing in _nodes(ast.parse(text), expressions=by_call):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(node.lineno, alias.name, typing)
@@ -48,19 +56,17 @@ def imports(path: Path, module: str) -> Iterator[Import]:
                     yield Import(node.lineno, argument.value, typing)
 
 
-def _nodes(tree: ast.AST, typing: bool = False) -> Iterator[tuple[ast.AST, bool]]:
-    """Every node, and whether it lies below `if TYPE_CHECKING:`."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and name_of(node.test) == "TYPE_CHECKING":
-            for inner in node.body:
-                yield inner, True
-                yield from _nodes(inner, True)
-            for other in node.orelse:
-                yield other, typing
-                yield from _nodes(other, typing)
-            continue
+def _nodes(tree: ast.AST, *, expressions: bool) -> Iterator[tuple[ast.AST, bool]]:
+    """Every node, or every statement, and whether it lies below `if TYPE_CHECKING:`."""
+    waiting = [(tree, False)]
+    while waiting:
+        node, typing = waiting.pop()
         yield node, typing
-        yield from _nodes(node, typing)
+        checks = isinstance(node, ast.If) and name_of(node.test) == "TYPE_CHECKING"
+        bodies = node.body if checks and isinstance(node, ast.If) else []
+        for child in ast.iter_child_nodes(node):
+            if expressions or not isinstance(child, ast.expr):
+                waiting.append((child, typing or child in bodies))
 
 
 def name_of(node: ast.AST) -> str:

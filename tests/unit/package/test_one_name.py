@@ -18,13 +18,12 @@ from tunescape.shared_names import PACKAGES
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("name", PACKAGES)
-def test_every_public_name_is_the_packages_own(name: str) -> None:
-    package = importlib.import_module(name)
-    assert package.__all__
-    for public in package.__all__:
-        assert getattr(tunescape, public) is getattr(package, public), public
-        assert public in dir(tunescape) and public in tunescape.__all__
+def test_every_public_name_is_the_packages_own() -> None:
+    for package in map(importlib.import_module, PACKAGES):
+        assert package.__all__
+        for public in package.__all__:
+            assert getattr(tunescape, public) is getattr(package, public), public
+            assert public in dir(tunescape) and public in tunescape.__all__
 
 
 def test_no_name_hides_another() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from analysis import names
 from analysis.results import mlflow_tags
@@ -18,31 +19,33 @@ ROOT = Path(__file__).parents[3]
 PACKAGES = ("trainables", "search_spaces", "experiments", "analysis", "tunescape")
 
 
-def texts() -> Iterator[tuple[Path, str]]:
+@pytest.fixture(scope="module")
+def texts() -> list[tuple[Path, str]]:
     """Every text in the code of the product, with its file; no docstrings and no benchmarks."""
-    for package in PACKAGES:
-        for path in (ROOT / package).rglob("*.py"):
-            if "benchmarks" in path.parts:
-                continue
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Constant) and id(node) not in told:
-                    yield path, str(node.value)
+    found, told = [], set()
+    for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        if "benchmarks" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Expr):  # it comes before its value
+                told.add(node.value)
+            elif isinstance(node, ast.Constant) and node not in told:
+                found.append((path, str(node.value)))
+    return found
 
 
-def test_mlflow_tags() -> None:
+def test_mlflow_tags(texts: list[tuple[Path, str]]) -> None:
     tags = {value for name, value in vars(mlflow_tags).items() if name.endswith(("_TAG", "_TAGS"))}
     assert len(tags) > 20
     home = Path(str(mlflow_tags.__file__)).name
-    found = {(path.name, text) for path, text in texts() for tag in tags if tag in text}
+    found = {(path.name, text) for path, text in texts for tag in tags if tag in text}
     assert {text for name, text in found if name == home} == tags
     assert {(name, text) for name, text in found if name != home} == set()
 
 
-def test_names_of_columns() -> None:
+def test_names_of_columns(texts: list[tuple[Path, str]]) -> None:
     columns = {names.ENV_STEPS, names.ITERATION, names.SECONDS}
-    homes = [path for path, text in texts() if text in columns and "trainables" not in path.parts]
+    homes = [path for path, text in texts if text in columns and "trainables" not in path.parts]
     assert homes == [Path(str(names.__file__))] * len(columns)
 
 
