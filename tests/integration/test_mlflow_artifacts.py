@@ -8,12 +8,13 @@ import shutil
 import socket
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import logged_trials
 import pytest
 import yaml
 from analysis_sweeps import add_checkpoint, make_sweep, row
+from logged_trials import finish, trial_of
 from mlflow.tracking import MlflowClient
 from rich.console import Console
 
@@ -34,9 +35,7 @@ NOTE = "mlflow.note.content"
 
 @pytest.fixture(scope="module")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("mlflow") / "empty.db"
-    connect(f"sqlite:///{path}").search_experiments()
-    return path
+    return logged_trials.empty_database(tmp_path_factory.mktemp("mlflow"))
 
 
 @pytest.fixture
@@ -62,17 +61,9 @@ def _log(folder: Path, *, page: str = "") -> MLflowLogger:
     logger = MLflowLogger(uri, "sweep", artifact_location=place, config={"env": "CartPole-v1"})
     logger.setup()
     for record in load_sweep(folder).trials:
-        trial: Any = SimpleNamespace(
-            trial_id=record.trial_id,
-            config={"env": "CartPole-v1", **record.config},
-            status="TERMINATED",
-            last_result=None,
-            stopping_criterion={},
-            storage=SimpleNamespace(trial_fs_path=str(record.path)),
-            latest_checkpoint_result=None,
-        )
+        trial = trial_of(record.trial_id, record.path, env="CartPole-v1", **record.config)
         logger.on_trial_start(0, [trial], trial)
-        logger.on_trial_complete(0, [trial], trial)
+        finish(logger, trial)
     if page:
         (folder / "report.html").write_text(page)
     logger.log_results(load_sweep(folder))
@@ -224,19 +215,15 @@ def test_the_description_of_a_sweep_that_reported_nothing(tmp_path: Path) -> Non
     assert note.startswith("1 trial: 1 failed.")
 
 
-@pytest.mark.parametrize(
-    ("params", "expected"),
-    [
-        ({"env": "Pong", "lr": "0.00031234", "gamma": "0.99"}, "id lr=0.000312 gamma=0.99"),
-        ({"env": "Pong", "seed": "4", "lr": "0.1"}, "id lr=0.1 seed=4"),
-        ({"env": "Pong", "model/fcnet_activation": "relu"}, "id fcnet_activation=relu"),
-        ({"env": "Pong", "hidden": json.dumps([256] * 9), "lr": "1"}, "id"),
-    ],
-)
-def test_a_runs_name_is_its_trial_and_what_was_searched(
-    params: dict[str, str], expected: str
-) -> None:
-    assert run_name("id", params, {"env": "Pong"}) == expected
+def test_a_runs_name_is_its_trial_and_what_was_searched() -> None:
+    expected: dict[str, dict[str, str]] = {
+        "id lr=0.000312 gamma=0.99": {"lr": "0.00031234", "gamma": "0.99"},
+        "id lr=0.1 seed=4": {"seed": "4", "lr": "0.1"},
+        "id fcnet_activation=relu": {"model/fcnet_activation": "relu"},
+        "id": {"hidden": json.dumps([256] * 9), "lr": "1"},
+    }
+    for name, params in expected.items():
+        assert run_name("id", {"env": "Pong", **params}, {"env": "Pong"}) == name
 
 
 def test_the_report_command_logs_what_it_wrote(folder: Path) -> None:

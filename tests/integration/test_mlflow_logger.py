@@ -16,16 +16,15 @@ import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import logged_trials
 import pytest
+from logged_trials import STEPS, finish, report, runs_of, trial_of
 from mlflow.tracking import MlflowClient
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
-from small_ray import small_ray
 
-from analysis.results.mlflow_tags import PARENT_TAG
 from experiments.durability.keeper import durable
 from experiments.tracking import writer as mlflow_writer
 from experiments.tracking.logger import MLflowLogger
@@ -40,15 +39,10 @@ from experiments.tracking.store import (
 )
 from experiments.tracking.writer import MLflowWriter
 
-STEPS = "num_env_steps_sampled_lifetime"
-
 
 @pytest.fixture(scope="module")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with its tables made, to copy: making them takes a second."""
-    path = tmp_path_factory.mktemp("mlflow") / "empty.db"
-    connect(f"sqlite:///{path}").search_experiments()
-    return path
+    return logged_trials.empty_database(tmp_path_factory.mktemp("mlflow"))
 
 
 @pytest.fixture
@@ -71,51 +65,6 @@ def _logger(uri: str, tmp_path: Path, **options: Any) -> MLflowLogger:
     return MLflowLogger(
         uri, "sweep", artifact_location=str(tmp_path / "artifacts"), metric="score", **options
     )
-
-
-def _trial(trial_id: str, **config: Any) -> Any:
-    trial = SimpleNamespace(
-        trial_id=trial_id,
-        config=config,
-        status="RUNNING",
-        last_result=None,
-        stopping_criterion={"training_iteration": 3},
-        storage=SimpleNamespace(trial_fs_path=f"/runs/sweep/{trial_id}"),
-        latest_checkpoint_result=None,
-        error_file=None,
-    )
-    trial.is_finished = lambda: trial.status in ("TERMINATED", "ERROR")
-    return trial
-
-
-def _report(logger: MLflowLogger, trial: Any, iteration: int, **metrics: Any) -> None:
-    trial.last_result = {
-        "score": float(iteration),
-        STEPS: 100 * iteration,
-        "training_iteration": iteration,
-        "timestamp": 1_700_000_000 + iteration,
-        **metrics,
-    }
-    logger.on_trial_result(0, [trial], trial, trial.last_result)
-
-
-def _finish(logger: MLflowLogger, trial: Any) -> None:
-    trial.status = "TERMINATED"
-    logger.on_trial_complete(0, [trial], trial)
-
-
-def _runs(uri: str) -> tuple[Any, dict[str, Any]]:
-    """Returns the parent, and the children by trial id; there must be no others."""
-    client = MlflowClient(uri)
-    experiment = client.get_experiment_by_name("tunescape")
-    runs = client.search_runs([experiment.experiment_id])
-    parents = [run for run in runs if PARENT_TAG not in run.data.tags]
-    assert len(parents) == 1
-    children = [run for run in runs if PARENT_TAG in run.data.tags]
-    assert {run.data.tags[PARENT_TAG] for run in children} <= {parents[0].info.run_id}
-    by_trial = {run.data.tags["tunescape.trial_id"]: run for run in children}
-    assert len(by_trial) == len(children)
-    return parents[0], by_trial
 
 
 def _history(uri: str, run: Any, metric: str) -> list[tuple[int, float]]:
@@ -149,12 +98,11 @@ class Scoring(tune.Trainable):
         pass
 
 
-@pytest.mark.timeout(90)
-def test_a_sweep_in_mlflow(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("ray_here")
+def test_a_sweep_in_mlflow(uri: str, tmp_path: Path) -> None:
     import ray
     from ray import cloudpickle
 
-    monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", "0")
     # The workers cannot import this module, so they get the trainable itself.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     spec = tmp_path / "spec.yaml"
@@ -169,19 +117,20 @@ def test_a_sweep_in_mlflow(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     scheduler, keeper = durable(
         ASHAScheduler(metric="score", mode="max", max_t=4, grace_period=1, reduction_factor=2)
     )
-    with small_ray(num_cpus=1):
-        grid = tune.Tuner(
-            Scoring,
-            param_space={"x": tune.grid_search([5, 1, 13]), "seed": 7, "model": {"width": 64}},
-            tune_config=tune.TuneConfig(scheduler=scheduler, reuse_actors=True),
-            run_config=tune.RunConfig(
-                name="sweep",
-                storage_path=str(tmp_path),
-                callbacks=[keeper, logger],
-                stop={"training_iteration": 4},
-                verbose=0,
-            ),
-        ).fit()
+    grid = tune.Tuner(
+        Scoring,
+        param_space={"x": tune.grid_search([5, 1, 13]), "seed": 7, "model": {"width": 64}},
+        tune_config=tune.TuneConfig(
+            scheduler=scheduler, reuse_actors=True, max_concurrent_trials=1
+        ),
+        run_config=tune.RunConfig(
+            name="sweep",
+            storage_path=str(tmp_path),
+            callbacks=[keeper, logger],
+            stop={"training_iteration": 4},
+            verbose=0,
+        ),
+    ).fit()
     best = grid.get_best_result("score", "max").metrics["trial_id"]
     policy = tmp_path / "best"
     policy.mkdir()
@@ -189,7 +138,7 @@ def test_a_sweep_in_mlflow(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     logger.log_best(best, str(policy), checkpoint="/runs/sweep/t/checkpoint_000000")
     logger.close("FINISHED")
 
-    parent, children = _runs(uri)
+    parent, children = runs_of(uri)
     assert parent.info.run_id == logger.parent_run_id
     assert parent.info.status == "FINISHED"
     assert parent.info.run_name == "sweep"
@@ -233,14 +182,14 @@ def test_a_sweep_in_mlflow(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_the_objective_is_logged_first(uri: str, tmp_path: Path) -> None:
     """MLflow's pages of comparison open on the first metric that a run was given."""
-    logger, trial = _logger(uri, tmp_path), _trial("a", lr=0.1)
+    logger, trial = _logger(uri, tmp_path), trial_of("a", lr=0.1)
     logger.setup()
     logger.on_trial_start(0, [trial], trial)
     result = {"learner/loss": 0.5, "a": 1.0, "score": 2.0, "training_iteration": 1, STEPS: 100}
     logger.on_trial_result(0, [trial], trial, result)
-    _finish(logger, trial)
+    finish(logger, trial)
     logger.close()
-    assert next(iter(_runs(uri)[1]["a"].data.metrics)) == "score"
+    assert next(iter(runs_of(uri)[1]["a"].data.metrics)) == "score"
 
 
 def test_a_resumed_sweep_continues_its_runs(uri: str, tmp_path: Path) -> None:
@@ -248,13 +197,13 @@ def test_a_resumed_sweep_continues_its_runs(uri: str, tmp_path: Path) -> None:
     first = _logger(uri, tmp_path)
     tuner_pkl = pickle.dumps(first)  # as Tune does before the sweep starts
     first.setup()
-    ended, cut_off, lost, unsent = (_trial(name, lr=0.1) for name in "abcd")
+    ended, cut_off, lost, unsent = (trial_of(name, lr=0.1) for name in "abcd")
     for trial in (ended, cut_off, lost):
         first.on_trial_start(0, [], trial)
-        _report(first, trial, 1)
-        _report(first, trial, 2)
-    _report(first, ended, 3)
-    _finish(first, ended)
+        report(first, trial, 1)
+        report(first, trial, 2)
+    report(first, ended, 3)
+    finish(first, ended)
     first._writer.close()  # type: ignore[union-attr]  # all sent, then SIGKILL: no ends written
 
     second = pickle.loads(tuner_pkl)
@@ -269,11 +218,11 @@ def test_a_resumed_sweep_continues_its_runs(uri: str, tmp_path: Path) -> None:
     second.on_step_begin(0, [ended, cut_off, unsent])
     second.on_trial_start(0, [], cut_off)
     for iteration in (2, 3):  # from its checkpoint at 1, so 2 is a repetition
-        _report(second, cut_off, iteration, timestamp=1_800_000_000)
-    _finish(second, cut_off)
+        report(second, cut_off, iteration, timestamp=1_800_000_000)
+    finish(second, cut_off)
     second.close()
 
-    parent, children = _runs(uri)
+    parent, children = runs_of(uri)
     assert parent.info.run_id == first.parent_run_id == second.parent_run_id
     assert parent.info.status == "FINISHED"
     assert set(children) == set("abcd")
@@ -290,9 +239,9 @@ def test_a_failed_trial_that_waits_to_start_anew_has_no_run_yet(uri: str, tmp_pa
     first = _logger(uri, tmp_path)
     tuner_pkl = pickle.dumps(first)
     first.setup()
-    trial = _trial("a")
+    trial = trial_of("a")
     first.on_trial_start(0, [], trial)
-    _report(first, trial, 1)
+    report(first, trial, 1)
     trial.status = "ERROR"
     first.on_trial_error(0, [], trial)
     first.close()
@@ -303,10 +252,10 @@ def test_a_failed_trial_that_waits_to_start_anew_has_no_run_yet(uri: str, tmp_pa
     second.on_step_begin(0, [trial])  # others go first: it still looks as it failed
     trial.status = "RUNNING"
     second.on_trial_start(0, [], trial)
-    _report(second, trial, 1, score=5.0)
-    _finish(second, trial)
+    report(second, trial, 1, score=5.0)
+    finish(second, trial)
     second.close()
-    _, children = _runs(uri)
+    _, children = runs_of(uri)
     assert children["a before its restart"].info.status == "FAILED"
     assert _history(uri, children["a before its restart"], "score") == [(100, 1.0)]
     assert children["a"].info.status == "FINISHED"
@@ -327,7 +276,7 @@ def test_two_sweeps_of_the_same_name_are_two_parents(uri: str, tmp_path: Path) -
 def test_state_survives_the_order_in_which_tune_restores_it(uri: str, tmp_path: Path) -> None:
     first = _logger(uri, tmp_path)
     first.setup()
-    trial = _trial("a")
+    trial = trial_of("a")
     first.on_trial_start(0, [], trial)
     first.close("KILLED")
     second = pickle.loads(pickle.dumps(first))
@@ -335,26 +284,26 @@ def test_state_survives_the_order_in_which_tune_restores_it(uri: str, tmp_path: 
     second.setup()  # after set_state(): must not reset
     assert second.run_ids == first.run_ids
     second.on_trial_start(0, [], trial)
-    _finish(second, trial)
+    finish(second, trial)
     second.close()
-    parent, children = _runs(uri)
+    parent, children = runs_of(uri)
     assert (parent.info.status, children["a"].info.status) == ("FINISHED", "FINISHED")
 
 
 def test_a_trial_that_recovers_does_not_repeat_its_rows(uri: str, tmp_path: Path) -> None:
     logger = _logger(uri, tmp_path)
     logger.setup()
-    trial = _trial("a")
+    trial = trial_of("a")
     logger.on_trial_start(0, [], trial)
     for iteration in (1, 2):
-        _report(logger, trial, iteration)
+        report(logger, trial, iteration)
     logger.on_trial_recover(0, [], trial)
     logger.on_trial_start(0, [], trial)
     for iteration in (2, 3):
-        _report(logger, trial, iteration, timestamp=1_800_000_000)  # at another time
-    _finish(logger, trial)
+        report(logger, trial, iteration, timestamp=1_800_000_000)  # at another time
+    finish(logger, trial)
     logger.close()
-    _, children = _runs(uri)
+    _, children = runs_of(uri)
     assert [step for step, _ in _history(uri, children["a"], "score")] == [100, 200, 300]
 
 
@@ -362,15 +311,15 @@ def test_settings_changed_in_mid_trial_become_metrics(uri: str, tmp_path: Path) 
     """As PBT does: MLflow refuses to change a parameter, which ends Ray's own callback."""
     logger = _logger(uri, tmp_path)
     logger.setup()
-    trial = _trial("a", lr=0.1, gamma=0.9, filter="none")
+    trial = trial_of("a", lr=0.1, gamma=0.9, filter="none")
     logger.on_trial_start(0, [], trial)
-    _report(logger, trial, 1)
+    report(logger, trial, 1)
     trial.config = {"lr": 0.2, "gamma": 0.9, "filter": "mean_std"}
-    _report(logger, trial, 2)
-    _report(logger, trial, 3)
-    _finish(logger, trial)
+    report(logger, trial, 2)
+    report(logger, trial, 3)
+    finish(logger, trial)
     logger.close()
-    _, children = _runs(uri)
+    _, children = runs_of(uri)
     run = children["a"]
     assert run.data.params["lr"] == "0.1"
     assert _history(uri, run, "config/lr") == [(0, 0.1), (200, 0.2)]
@@ -381,13 +330,13 @@ def test_settings_changed_in_mid_trial_become_metrics(uri: str, tmp_path: Path) 
 def test_odd_values_are_logged_or_named_but_never_lose_a_row(uri: str, tmp_path: Path) -> None:
     logger = _logger(uri, tmp_path)
     logger.setup()
-    trial = _trial("a", env=dict, layers=[64, 64], text="x" * 10_000, empty={}, **{"a@b": None})
+    trial = trial_of("a", env=dict, layers=[64, 64], text="x" * 10_000, empty={}, **{"a@b": None})
     logger.on_trial_start(0, [], trial)
     odd = {"nan": math.nan, "inf": -math.inf, "learner/a@b": 1.0, "/odd//path": 2.0, "big": 10**30}
-    _report(logger, trial, 1, **odd)
-    _finish(logger, trial)
+    report(logger, trial, 1, **odd)
+    finish(logger, trial)
     logger.close()
-    _, children = _runs(uri)
+    _, children = runs_of(uri)
     run = children["a"]
     assert run.data.params["env"] == "builtins:dict"
     assert run.data.params["layers"] == "[64, 64]"
@@ -406,13 +355,13 @@ def test_odd_values_are_logged_or_named_but_never_lose_a_row(uri: str, tmp_path:
 def test_trials_cut_off_by_the_end_are_killed(uri: str, tmp_path: Path) -> None:
     logger = _logger(uri, tmp_path)
     logger.setup()
-    trial = _trial("a")
+    trial = trial_of("a")
     logger.on_trial_start(0, [], trial)
-    _report(logger, trial, 1)
+    report(logger, trial, 1)
     logger.on_experiment_end([trial])  # Ctrl-C: Tune calls nothing else for it
     logger.close("KILLED")
     logger.close("FINISHED")  # the second call does nothing
-    parent, children = _runs(uri)
+    parent, children = runs_of(uri)
     assert (parent.info.status, children["a"].info.status) == ("KILLED", "KILLED")
 
 
@@ -468,11 +417,11 @@ def _drive(logger: MLflowLogger) -> float:
     """Runs a short sweep through the callback; returns the longest that one call took."""
     slowest = 0.0
     for name in "ab":
-        trial = _trial(name)
+        trial = trial_of(name)
         for call in (
             lambda trial=trial: logger.on_trial_start(0, [], trial),
-            *(lambda i=i, trial=trial: _report(logger, trial, i) for i in range(1, 50)),
-            lambda trial=trial: _finish(logger, trial),
+            *(lambda i=i, trial=trial: report(logger, trial, i) for i in range(1, 50)),
+            lambda trial=trial: finish(logger, trial),
         ):
             start = time.monotonic()
             call()
@@ -495,7 +444,9 @@ def test_a_dead_server_delays_nothing_and_is_named_once(
     with caplog.at_level(logging.WARNING):
         logger.setup()
         assert _drive(logger) < 0.1
-        time.sleep(1.5)
+        deadline = time.monotonic() + 60
+        while "cannot be reached" not in caplog.text and time.monotonic() < deadline:
+            time.sleep(0.02)
         assert _drive(logger) < 0.1
         start = time.monotonic()
         logger.close("FINISHED")
@@ -575,7 +526,7 @@ def test_the_results_of_an_outage_are_logged_after_it(
     while logger.parent_run_id is None and time.monotonic() < deadline:
         time.sleep(0.05)
     logger.close()
-    _, children = _runs(uri)
+    _, children = runs_of(uri)
     assert len(_history(uri, children["b"], "score")) == 49
     assert "answers again" in caplog.text
 
@@ -604,27 +555,20 @@ def test_memory_is_bounded_in_an_outage(caplog: pytest.LogCaptureFixture) -> Non
 def test_a_refused_request_loses_only_itself(uri: str, tmp_path: Path) -> None:
     logger = _logger(uri, tmp_path)
     logger.setup()
-    trial = _trial("a")
+    trial = trial_of("a")
     logger.on_trial_start(0, [], trial)
-    _report(logger, trial, 1)
+    report(logger, trial, 1)
     logger.log_best("a", str(tmp_path / "no such folder"))
-    _report(logger, trial, 2)
-    _finish(logger, trial)
+    report(logger, trial, 2)
+    finish(logger, trial)
     logger.close()
-    parent, children = _runs(uri)
+    parent, children = runs_of(uri)
     assert parent.info.status == "FINISHED"
     assert [step for step, _ in _history(uri, children["a"], "score")] == [100, 200]
 
 
-def test_the_module_does_not_import_mlflow() -> None:
-    code = "import sys, experiments.tracking.logger; print('mlflow' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
-
-
-def test_a_driver_killed_while_it_makes_the_database_leaves_none(
-    tmp_path: Path,
-) -> None:
+@pytest.mark.full("test_a_resumed_sweep_continues_its_runs")
+def test_a_driver_killed_while_it_makes_the_database_leaves_none(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/runs/mlflow.db"
     code = f"from experiments.tracking.store import connect; connect({uri!r})"
     driver = subprocess.Popen([sys.executable, "-c", code])
@@ -652,13 +596,13 @@ def test_a_run_whose_making_was_cut_off_gets_its_parameters_at_the_next_try(
     logger = _logger(uri, tmp_path)
     logger.setup()
     monkeypatch.setattr("experiments.tracking.runs.log_batch", once)
-    trial = _trial("a", lr=0.1, env="CartPole-v1")
+    trial = trial_of("a", lr=0.1, env="CartPole-v1")
     logger.on_trial_start(0, [], trial)
-    _report(logger, trial, 1)
-    _finish(logger, trial)
+    report(logger, trial, 1)
+    finish(logger, trial)
     time.sleep(0.3)
     logger.close()
-    _, children = _runs(uri)
+    _, children = runs_of(uri)
     assert not fail
     assert children["a"].data.params == {"lr": "0.1", "env": "CartPole-v1"}
     assert len(children["a"].inputs.dataset_inputs) == 1

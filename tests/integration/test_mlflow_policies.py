@@ -1,7 +1,6 @@
 """Every kind of policy as an MLflow model: nested spaces by name, memories with their state."""
 
 import logging
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,18 @@ VECTOR = Box(-1, 1, (4,), np.float32)
 MEMORY = {"use_lstm": True, "lstm_cell_size": 8}
 
 
+def served_model(policy: Policy, folder: Path) -> Any:
+    """What MLflow makes of the policy's model; its code is put on the path, until the test ends."""
+    from mlflow import pyfunc
+    from mlflow.models import Model
+
+    from experiments.tracking.model import build_model
+
+    logging.getLogger("mlflow").setLevel(logging.ERROR)
+    saved = policy.save(folder / "policy")
+    return pyfunc.load_model(str(build_model(policy, saved, folder / "work", Model())))
+
+
 @pytest.mark.parametrize(
     ("space", "actions", "model"),
     [
@@ -30,24 +41,10 @@ MEMORY = {"use_lstm": True, "lstm_cell_size": 8}
     ids=["nested", "memory", "nested with memory"],
 )
 def test_a_logged_model_acts_as_the_policy(
-    space: gym.Space,
-    actions: gym.Space,
-    model: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    space: gym.Space, actions: gym.Space, model: dict[str, Any], tmp_path: Path
 ) -> None:
-    from mlflow import pyfunc
-    from mlflow.models import Model
-
-    from experiments.tracking.model import build_model
-
-    monkeypatch.setattr(sys, "path", [*sys.path])  # a loaded model puts its code there
-    logging.getLogger("mlflow").setLevel(logging.ERROR)
     policy = Policy(space, actions, model, seed=0)
-    folder = policy.save(tmp_path / "policy")
-    built = build_model(policy, folder, tmp_path / "work", Model())
-    served = pyfunc.load_model(str(built))
-
+    served = served_model(policy, tmp_path)
     space.seed(1)
     state: dict[str, np.ndarray] | None = None
     for _ in range(3):
@@ -67,25 +64,20 @@ def test_a_logged_model_acts_as_the_policy(
             np.testing.assert_allclose(outputs["action/push"][0], expected["push"])
 
 
-@pytest.mark.parametrize("actions", [Discrete(4), Box(-2, 2, (2,), np.float32)], ids=str)
-@pytest.mark.parametrize("space", [NESTED, VECTOR], ids=["nested", "vector"])
+@pytest.mark.parametrize(
+    ("space", "actions"),
+    [(NESTED, Discrete(4)), (VECTOR, Box(-2, 2, (2,), np.float32))],
+    ids=["nested", "vector"],
+)
 def test_a_world_model_is_served_with_its_state_and_the_action_before(
-    space: gym.Space, actions: gym.Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    space: gym.Space, actions: gym.Space, tmp_path: Path
 ) -> None:
-    from mlflow import pyfunc
-    from mlflow.models import Model
-
-    from experiments.tracking.model import build_model
-
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    logging.getLogger("mlflow").setLevel(logging.ERROR)
     policy = dreamer_policy(space, actions)
     rng = torch.Generator().manual_seed(0)
     with torch.no_grad():  # so that what it remembers decides
         for parameter in policy.module.parameters():
             parameter.add_(0.3 * torch.randn(parameter.shape, generator=rng))
-    folder = policy.save(tmp_path / "policy")
-    served = pyfunc.load_model(str(build_model(policy, folder, tmp_path / "work", Model())))
+    served = served_model(policy, tmp_path)
     inputs = set(served.metadata.get_input_schema().input_names())
     state = dict(policy.get_initial_state())
     assert inputs >= {f"state/{name}" for name in state} | {f"state/{PREV_ACTION}"}

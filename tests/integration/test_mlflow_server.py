@@ -15,12 +15,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from logged_trials import STEPS, finish, report, runs_of, trial_of
 from mlflow.tracking import MlflowClient
 
 from analysis import curves_frame
@@ -28,12 +28,9 @@ from analysis.credentials import has_secret, scrubbed, without_credentials
 from analysis.reachable import check_tracking
 from analysis.results import mlflow_history
 from analysis.results.mlflow import load_mlflow_sweep
-from analysis.results.mlflow_tags import PARENT_TAG
 from experiments.tracking.logger import MLflowLogger
 from experiments.tracking.store import connect
 from trainables.core.policy.policy import Policy
-
-STEPS = "num_env_steps_sampled_lifetime"
 
 
 class Server:
@@ -90,52 +87,22 @@ def policy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return policy.save(tmp_path_factory.mktemp("policy") / "best")
 
 
-def _trial(trial_id: str, **config: Any) -> Any:
-    return SimpleNamespace(
-        trial_id=trial_id,
-        config=config,
-        status="RUNNING",
-        last_result=None,
-        stopping_criterion={"training_iteration": 3},
-        storage=SimpleNamespace(trial_fs_path=f"/runs/sweep/{trial_id}"),
-        latest_checkpoint_result=None,
-        error_file=None,
-    )
-
-
 def _run_trial(logger: MLflowLogger, trial: Any, iterations: int = 3) -> float:
     """Reports a whole trial; returns the longest time that one call took, in seconds."""
     slowest = 0.0
 
-    def call(hook: Any, *args: Any) -> None:
+    def call(hook: Any, *args: Any, **metrics: Any) -> None:
         nonlocal slowest
         start = time.monotonic()
-        hook(0, [trial], trial, *args)
+        hook(*args, **metrics)
         slowest = max(slowest, time.monotonic() - start)
 
-    call(logger.on_trial_start)
+    call(logger.on_trial_start, 0, [trial], trial)
     for i in range(1, iterations + 1):
-        trial.last_result = {
-            **{"score": float(i), "episode_return_mean": 2.0 * i, "episode_reward_mean": 2.0 * i},
-            **{STEPS: 100 * i, "timesteps_total": 100 * i, "training_iteration": i},
-            "timestamp": 1_700_000_000 + i,
-        }
-        call(logger.on_trial_result, trial.last_result)
-    trial.status = "TERMINATED"
-    call(logger.on_trial_complete)
+        returns = {"episode_return_mean": 2.0 * i, "episode_reward_mean": 2.0 * i}
+        call(report, logger, trial, i, **returns, timesteps_total=100 * i)
+    call(finish, logger, trial)
     return slowest
-
-
-def _runs(uri: str, logger: MLflowLogger) -> tuple[Any, dict[str, Any]]:
-    client = MlflowClient(uri)
-    experiment = client.get_experiment_by_name("tunescape")
-    sweep_id = logger.sweep.sweep_id
-    query = f"tags.`tunescape.sweep_id` = '{sweep_id}'"
-    runs = client.search_runs([experiment.experiment_id], filter_string=query)
-    parents = [run for run in runs if PARENT_TAG not in run.data.tags]
-    assert len(parents) == 1
-    children = [run for run in runs if PARENT_TAG in run.data.tags]
-    return parents[0], {run.data.tags["tunescape.trial_id"]: run for run in children}
 
 
 # Runs where neither this package nor Ray can be imported, as at a user of the model.
@@ -164,12 +131,12 @@ def test_the_best_policy_is_a_registered_model_with_a_signature(
 ) -> None:
     logger = MLflowLogger(server.uri, "sweep", register_as="cartpole", params={"seed": 1})
     logger.setup()
-    _run_trial(logger, _trial("a", lr=0.1))
+    _run_trial(logger, trial_of("a", lr=0.1))
     for _ in range(2):  # a sweep resumed after its end has nothing new to log
         logger.log_best("a", str(policy_folder), checkpoint="a/checkpoint_000002")
     logger.close()
 
-    parent, children = _runs(server.uri, logger)
+    parent, children = runs_of(server.uri, logger.sweep.sweep_id)
     tags = parent.data.tags
     assert tags["tunescape.registered_model"] == "models:/cartpole/1"
     client = MlflowClient(server.uri)
@@ -207,10 +174,10 @@ def test_runs_name_their_environment_and_each_metric_once(server: Server) -> Non
     config = {"env": "CartPole-v1", "env_config": {"gravity": 5.0}}
     logger = MLflowLogger(server.uri, "sweep", config=config)
     logger.setup()
-    _run_trial(logger, _trial("a", **config))
-    _run_trial(logger, _trial("b", env="envpool:Pong-v5"))
+    _run_trial(logger, trial_of("a", **config))
+    _run_trial(logger, trial_of("b", env="envpool:Pong-v5"))
     logger.close()
-    parent, children = _runs(server.uri, logger)
+    parent, children = runs_of(server.uri, logger.sweep.sweep_id)
     datasets = {}
     for name, run in {"parent": parent, **children}.items():
         (entry,) = run.inputs.dataset_inputs
@@ -231,7 +198,7 @@ def test_a_sweep_is_read_back_in_bulk(server: Server, monkeypatch: pytest.Monkey
     logger = MLflowLogger(server.uri, "read_back")
     logger.setup()
     for name in ("a", "b"):
-        _run_trial(logger, _trial(name, lr=0.1))
+        _run_trial(logger, trial_of(name, lr=0.1))
     logger.close()
 
     def refuse(*_: Any) -> Any:
@@ -245,6 +212,9 @@ def test_a_sweep_is_read_back_in_bulk(server: Server, monkeypatch: pytest.Monkey
     assert curves[STEPS].tolist() == [100, 200, 300] * 2
 
 
+@pytest.mark.full(
+    "integration/test_mlflow_logger.py::test_a_dead_server_delays_nothing_and_is_named_once"
+)
 def test_a_server_killed_in_mid_sweep_delays_nothing_and_gets_the_rest_later(
     server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,14 +222,14 @@ def test_a_server_killed_in_mid_sweep_delays_nothing_and_gets_the_rest_later(
     logger = MLflowLogger(server.uri, "sweep", max_pending_metrics=1000)
     with caplog.at_level(logging.WARNING):
         logger.setup()
-        _run_trial(logger, _trial("before"))
+        _run_trial(logger, trial_of("before"))
         _wait(lambda: "before" in logger.run_ids)
         server.kill()
-        slowest = max(_run_trial(logger, _trial(f"t{i}"), iterations=50) for i in range(12))
+        slowest = max(_run_trial(logger, trial_of(f"t{i}"), iterations=50) for i in range(12))
         assert slowest < 0.1  # far from a request's timeout
         server.start()
         logger.close()
-    parent, children = _runs(server.uri, logger)
+    parent, children = runs_of(server.uri, logger.sweep.sweep_id)
     assert parent.info.status == "FINISHED"
     assert set(children) == {"before", *(f"t{i}" for i in range(12))}
     assert {run.info.status for run in children.values()} == {"FINISHED"}
@@ -295,9 +265,9 @@ def test_credentials_of_a_tracking_uri_are_used_and_never_shown(
     spec.write_text("name: sweep\n")
     logger = MLflowLogger(uri, "sweep", spec_path=str(spec))
     logger.setup()
-    _run_trial(logger, _trial("a"))
+    _run_trial(logger, trial_of("a"))
     logger.close()
-    parent, children = _runs(server.uri, logger)
+    parent, children = runs_of(server.uri, logger.sweep.sweep_id)
     assert parent.info.status == children["a"].info.status == "FINISHED"
     assert "pa55" not in str(parent.to_dictionary()) + str(children["a"].to_dictionary())
     assert b"pa55" not in pickle.dumps(logger)
@@ -314,17 +284,16 @@ def test_credentials_of_a_tracking_uri_are_used_and_never_shown(
     assert problem is not None and "pa55" not in problem
 
 
-@pytest.mark.parametrize(
-    ("uri", "shown", "bare", "secret"),
-    [
-        ("http://h:5000", "http://h:5000", "http://h:5000", False),
-        ("sqlite:////a/b.db", "sqlite:////a/b.db", "sqlite:////a/b.db", False),
-        ("https://t0ken@h/x", "https://***@h/x", "https://h/x", True),
-        ("postgresql://ada@h/x", "postgresql://***@h/x", "postgresql://h/x", False),
-        ("mysql://a:b@c@h:1/x?q=1", "mysql://***@h:1/x?q=1", "mysql://h:1/x?q=1", True),
-        ("mysql://h/x?password=p&q=1", "mysql://h/x?password=***&q=1", "mysql://h/x?q=1", True),
-    ],
-)
-def test_credentials_in_uris(uri: str, shown: str, bare: str, secret: bool) -> None:
-    assert (scrubbed(uri), without_credentials(uri), has_secret(uri)) == (shown, bare, secret)
-    assert scrubbed(f"no answer from {uri}, again") == f"no answer from {shown}, again"
+def test_credentials_in_uris() -> None:
+    expected = {
+        "http://h:5000": ("http://h:5000", "http://h:5000", False),
+        "sqlite:////a/b.db": ("sqlite:////a/b.db", "sqlite:////a/b.db", False),
+        "https://t0ken@h/x": ("https://***@h/x", "https://h/x", True),
+        "postgresql://ada@h/x": ("postgresql://***@h/x", "postgresql://h/x", False),
+        "mysql://a:b@c@h:1/x?q=1": ("mysql://***@h:1/x?q=1", "mysql://h:1/x?q=1", True),
+        "mysql://h/x?password=p&q=1": ("mysql://h/x?password=***&q=1", "mysql://h/x?q=1", True),
+    }
+    found = {uri: (scrubbed(uri), without_credentials(uri), has_secret(uri)) for uri in expected}
+    assert found == expected
+    for uri, (shown, _, _) in expected.items():
+        assert scrubbed(f"no answer from {uri}, again") == f"no answer from {shown}, again"

@@ -164,6 +164,7 @@ assert Path(trainables.__file__).is_relative_to(model), trainables.__file__
 """
 
 
+@pytest.mark.full("test_the_server_answers_json_as_the_policy_acts")
 @pytest.mark.parametrize("kind", ["lstm", "world model"])
 def test_mlflows_command_runs_it_without_this_project(kind: str, tmp_path: Path) -> None:
     if kind == "lstm":

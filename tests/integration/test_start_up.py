@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,75 +10,76 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 from gymnasium.error import DependencyNotInstalled
+from typed_commands import typed
 
 from analysis.results.failures import shown_cause
-from experiments import cli
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.make import make_vector_env
 
 HEAVY = ("torch", "ray.tune", "mlflow", "pandas", "optuna", "matplotlib")
 PROBE = f"""
-import sys
+import contextlib, io, json, sys
 from experiments import cli
-sys.argv = ["tunescape", *sys.argv[1:]]
-try:
-    cli.main()
-finally:
-    print("LOADED", [name for name in {HEAVY!r} if name in sys.modules])
+answers = []
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["tunescape", *arguments]
+    said, status = io.StringIO(), None
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            cli.main()
+        except SystemExit as end:
+            status = end.code or 0
+    loaded = [name for name in {HEAVY!r} if name in sys.modules]
+    answers.append([status, said.getvalue(), loaded])
+import experiments.tracking.logger
+print(json.dumps([answers, "mlflow" in sys.modules]))
 """
+COMMANDS = [
+    (["--version"], 0, "ray 2"),
+    (["list"], 0, "Algorithms:"),
+    (["run", "nosuch.yaml"], 2, "no such file"),
+    (["run", "typo.yaml"], 2, "did you mean 'num_samples'"),
+    (["run", "quickstart", "--set", "num_sample=3"], 2, "did you mean 'num_samples'"),
+    (["run", "quickstart", "--set", "trainable=TD3"], 2, "nearest: SAC"),
+    (["train", "--algo", "PPOO", "--env", "x", "--stop", "{a: 1}"], 2, "did you mean 'PPO"),
+    (["space", "nosuch"], 2, "unknown search space"),
+    (["run", "--no-such-option"], 2, "No such option"),
+]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "said"),
-    [
-        (["--version"], 0, "ray 2"),
-        (["list"], 0, "Algorithms:"),
-        (["run", "nosuch.yaml"], 2, "no such file"),
-        (["run", "typo.yaml"], 2, "did you mean 'num_samples'"),
-        (["run", "quickstart", "--set", "num_sample=3"], 2, "did you mean 'num_samples'"),
-        (["run", "quickstart", "--set", "trainable=TD3"], 2, "nearest: SAC"),
-        (["train", "--algo", "PPOO", "--env", "x", "--stop", "{a: 1}"], 2, "did you mean 'PPO"),
-        (["space", "nosuch"], 2, "unknown search space"),
-        (["run", "--no-such-option"], 2, "No such option"),
-    ],
-)
-def test_nothing_heavy_is_imported(
-    tmp_path: Path, arguments: list[str], status: int, said: str
-) -> None:
+def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
     (tmp_path / "typo.yaml").write_text("name: s\nconfig: {env: CartPole-v1}\nnum_sample: 3\n")
     done = subprocess.run(
-        [sys.executable, "-c", PROBE, *arguments],
+        [sys.executable, "-c", PROBE, json.dumps([arguments for arguments, _, _ in COMMANDS])],
         capture_output=True,
         text=True,
         cwd=tmp_path,
         timeout=120,
         check=False,
     )
-    assert done.returncode == status, done.stderr
-    assert said in done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == "LOADED []"
+    assert done.returncode == 0, done.stderr
+    answers, mlflow_with_the_logger = json.loads(done.stdout.splitlines()[-1])
+    for (arguments, status, words), (ended, said, loaded) in zip(COMMANDS, answers, strict=True):
+        assert (ended, loaded) == (status, []) and words in said, (arguments, said)
+    assert not mlflow_with_the_logger
 
 
 def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["tunescape", "--version"])
-    with pytest.raises(SystemExit) as status:
-        cli.main()
-    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert not status.value.code and names == ["tunescape", "ray", "torch", "Python"]
+    status, output, _ = typed(monkeypatch, capsys)("--version")
+    names = [line.split()[0] for line in output.splitlines()]
+    assert status == 0 and names == ["tunescape", "ray", "torch", "Python"]
 
 
-@pytest.mark.parametrize(
-    ("env", "extra"),
-    [("HalfCheetah-v5", "mujoco"), ("Ant-v4", "mujoco"), ("LunarLander-v3", "box2d")],
-)
-def test_the_extra_is_named(env: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*args: object, **options: object) -> None:
         raise DependencyNotInstalled("not installed")
 
     monkeypatch.setattr(gym, "make", missing)
     monkeypatch.setattr(gym, "make_vec", missing)
-    with pytest.raises(ConfigError, match=rf"env '{env}' needs .*'tunescape\[{extra}\]'"):
-        make_vector_env(env, {})
+    extras = {"HalfCheetah-v5": "mujoco", "Ant-v4": "mujoco", "LunarLander-v3": "box2d"}
+    for env, extra in extras.items():
+        with pytest.raises(ConfigError, match=rf"env '{env}' needs .*'tunescape\[{extra}\]'"):
+            make_vector_env(env, {})
 
 
 def test_our_errors_are_shown_without_their_class() -> None:
