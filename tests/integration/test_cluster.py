@@ -20,7 +20,6 @@ from experiments.sweep.preflight import nodes_without
 from trainables import PPOConfig
 from trainables.runtime.actors.feasibility import InfeasibleError
 
-REAL_WORKERS = True  # the test is of processes
 SMALL: dict[str, Any] = {
     "env": "CartPole-v1",
     "train_batch_size_per_learner": 128,
@@ -67,7 +66,12 @@ def wait_until_free(num_cpus: int) -> None:
 
 @pytest.mark.parametrize(
     ("strategy", "num_env_runners", "num_nodes"),
-    [("PACK", 1, 1), ("STRICT_PACK", 1, 1), ("SPREAD", 1, 2), ("STRICT_SPREAD", 1, 2)],
+    [
+        ("STRICT_PACK", 1, 1),
+        ("STRICT_SPREAD", 1, 2),
+        pytest.param("PACK", 1, 1, marks=pytest.mark.full),
+        pytest.param("SPREAD", 1, 2, marks=pytest.mark.full),
+    ],
 )
 def test_placement(
     cluster: Cluster, tmp_path: Path, strategy: str, num_env_runners: int, num_nodes: int
@@ -110,6 +114,7 @@ class CountsRunning(tune.Callback):
         self.most = max(self.most, sum(trial.status == "RUNNING" for trial in trials))
 
 
+@pytest.mark.full("test_placement")
 def test_four_trials_share_a_gpu(cluster: Cluster, tmp_path: Path) -> None:
     """Each runs until all of them do."""
     counts = CountsRunning()
@@ -137,6 +142,7 @@ def test_outside_tune(cluster: Cluster) -> None:
         config.build()
 
 
+@pytest.mark.full("test_placement")
 def test_actors_are_started_with_their_variables(cluster: Cluster) -> None:
     config = PPOConfig.from_dict({**SMALL, "num_env_runners": 1}).python_environment(
         extra_python_environs_for_worker={"COLOUR": "green", "PYTHONHASHSEED": "7"}
@@ -203,6 +209,7 @@ class KillsNode(tune.Callback):
             self._cluster.remove_node(node, allow_graceful=False)
 
 
+@pytest.mark.full("test_placement")
 def test_a_trial_whose_node_dies_goes_on_elsewhere_from_its_checkpoint(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-import ray
 import torch
 from safetensors.torch import load_file
 from small_runs import home, samples, settings_of
+from tiers import covering, rarely
 
 from trainables import Algorithm
 from trainables.core.config.intrinsic import INTRINSIC_OPTIONS
@@ -21,7 +20,9 @@ from trainables.registry import algorithm_names, get_algorithm
 
 PART = "learner/default_policy/curiosity/"
 ABLE = [n for n in algorithm_names() if not get_algorithm(n).config_class.why_no_intrinsic]
-CASES = [(name, kind) for name in ABLE for kind in INTRINSIC_OPTIONS]
+KINDS = list(INTRINSIC_OPTIONS)
+
+pytestmark = pytest.mark.usefixtures("ray_here")
 
 
 def settings(name: str, kind: str | None, env: Any = None, **more: Any) -> dict[str, Any]:
@@ -48,19 +49,12 @@ def learned(algo: Algorithm) -> dict[str, Any]:
     return {"weights": state["weights"], "moments": state.get("learner", {}).get("moments", {})}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _ray() -> Iterator[None]:
-    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
-
-
 def test_it_is_there_for_those_that_explore() -> None:
     assert ABLE == ["A2C", "APPO", "DQN", "IMPALA", "PPO", "SAC"]
     assert all(samples(name) for name in ABLE)
 
 
-@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.parametrize(("name", "kind"), covering(ABLE, KINDS, strength=1))
 def test_without_weight_it_changes_nothing_and_with_it_the_policy(name: str, kind: str) -> None:
     with made(name, None) as without, made(name, kind, options={"eta": 0.0}) as none:
         with made(name, kind) as algo:
@@ -72,7 +66,7 @@ def test_without_weight_it_changes_nothing_and_with_it_the_policy(name: str, kin
         assert not np.array_equal(weights(algo), weights(none))
 
 
-@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.parametrize(("name", "kind"), covering(ABLE, KINDS, strength=1))
 def test_it_resumes_to_the_bit_and_is_in_no_exported_policy(
     name: str, kind: str, tmp_path: Path
 ) -> None:
@@ -98,21 +92,33 @@ def test_it_resumes_to_the_bit_and_is_in_no_exported_policy(
         assert tensors.keys() == load_file(next(other.glob("*.safetensors"))).keys()
 
 
-@pytest.mark.parametrize("options", [{}, {"intrinsic_gamma": 0.9}], ids=["added", "valued"])
-@pytest.mark.parametrize("kind", INTRINSIC_OPTIONS)
-def test_two_learners_give_the_bonuses_that_one_gives(kind: str, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("options", "kind"), covering([{}, {"intrinsic_gamma": 0.9}], KINDS, strength=1)
+)
+def test_two_learners_give_the_bonuses_that_one_gives(options: dict[str, Any], kind: str) -> None:
     more: dict[str, Any] = {"num_envs_per_env_runner": 4, "options": options, "minibatch_size": 32}
     own = made("PPO", kind, train_batch_size_per_learner=128, **more)
-    two = made("PPO", kind, num_learners=2, train_batch_size_per_learner=64, **more)
+    two = made(
+        "PPO",
+        kind,
+        num_learners=2,
+        num_cpus_per_learner=0.5,
+        train_batch_size_per_learner=64,
+        **more,
+    )
     with own, two:
         check_same(own, two)
 
 
-@pytest.mark.parametrize("kind", INTRINSIC_OPTIONS)
-@pytest.mark.parametrize("name", ["DQN", "SAC"])
+@pytest.mark.full("test_two_learners_give_the_bonuses_that_one_gives")
+@pytest.mark.parametrize(
+    ("name", "kind"), [("DQN", "Curiosity"), ("DQN", "Counts"), ("SAC", "RND")]
+)
 def test_two_learners_give_drawn_batches_the_bonuses_of_one(name: str, kind: str) -> None:
     own = made(name, kind, train_batch_size_per_learner=32)
-    two = made(name, kind, num_learners=2, train_batch_size_per_learner=16)
+    two = made(
+        name, kind, num_learners=2, num_cpus_per_learner=0.5, train_batch_size_per_learner=16
+    )
     with own, two:
         check_same(own, two)
 
@@ -126,7 +132,7 @@ def check_same(own: Algorithm, two: Algorithm) -> None:
     np.testing.assert_allclose(weights(two), weights(own), atol=2e-4)
 
 
-@pytest.mark.parametrize("name", ABLE)
+@pytest.mark.parametrize("name", rarely(ABLE, ["PPO", "DQN"]))
 def test_the_policys_losses_move_nothing_of_it(name: str) -> None:
     """With a learning rate of 0 of its own: what then moves would be the policy's doing."""
     with made(name, "Curiosity", options={"lr": 0.0}) as algo:
@@ -148,18 +154,13 @@ def test_returns_are_those_of_the_environment_alone() -> None:
         assert mean == result[f"{prefix}episode_len_mean"]
 
 
-def test_the_weight_follows_its_schedule() -> None:
-    with made("PPO", "Counts", options={"eta": [[0, 1.0], [1000, 0.0]]}) as algo:
+@pytest.mark.parametrize("num_learners", [0, 1])
+def test_the_weight_follows_its_schedule(num_learners: int) -> None:
+    options = {"eta": [[0, 1.0], [1000, 0.0]]}
+    with made("PPO", "Counts", options=options, num_learners=num_learners) as algo:
         found = [(algo.num_env_steps, algo.train()[f"{PART}curr_eta"]) for _ in range(3)]
     assert [eta for _, eta in found] == pytest.approx([1 - steps / 1000 for steps, _ in found])
     assert len({eta for _, eta in found}) == 3
-
-
-def test_the_weight_follows_its_schedule_on_learner_actors() -> None:
-    options = {"eta": [[0, 1.0], [1000, 0.0]]}
-    with made("PPO", "Counts", options=options, num_learners=1) as algo:
-        found = [(algo.num_env_steps, algo.train()[f"{PART}curr_eta"]) for _ in range(2)]
-    assert [eta for _, eta in found] == pytest.approx([1 - steps / 1000 for steps, _ in found])
 
 
 OBSERVATIONS: dict[str, gym.Space] = {
@@ -186,11 +187,11 @@ ACTIONS: dict[str, gym.Space] = {
 }
 
 
-@pytest.mark.parametrize("kind", INTRINSIC_OPTIONS)
-@pytest.mark.parametrize("seen", OBSERVATIONS)
-def test_every_observation_space(seen: str, kind: str) -> None:
-    for name in ("PPO", "DQN"):
-        check_spaces(name, kind, OBSERVATIONS[seen], gym.spaces.Discrete(2))
+@pytest.mark.parametrize(
+    ("seen", "kind", "name"), covering(list(OBSERVATIONS), KINDS, ["PPO", "DQN"], strength=1)
+)
+def test_every_observation_space(seen: str, kind: str, name: str) -> None:
+    check_spaces(name, kind, OBSERVATIONS[seen], gym.spaces.Discrete(2))
 
 
 @pytest.mark.parametrize("done", ACTIONS)
@@ -212,8 +213,7 @@ def check_spaces(name: str, kind: str, seen: gym.Space, done: gym.Space) -> None
 MEMORIES = {"use_lstm": True, "lstm_cell_size": 8, "lstm_use_prev_action": True, "max_seq_len": 4}
 
 
-@pytest.mark.parametrize("kind", INTRINSIC_OPTIONS)
-@pytest.mark.parametrize("name", ["PPO", "DQN", "IMPALA"])
+@pytest.mark.parametrize(("name", "kind"), covering(["PPO", "DQN", "IMPALA"], KINDS, strength=1))
 def test_policies_with_a_memory(name: str, kind: str) -> None:
     model = {**MEMORIES, "fcnet_hiddens": [8]}
     if name == "IMPALA":
@@ -243,7 +243,7 @@ def test_a_policy_of_several_can_be_the_only_curious_one() -> None:
 
 
 def test_env_runners_sample_for_it() -> None:
-    with made("PPO", "Curiosity", num_env_runners=2) as algo:
+    with made("PPO", "Curiosity", num_env_runners=2, num_cpus_per_env_runner=0.5) as algo:
         assert algo.train()[f"{PART}bonus_mean"] > 0
 
 

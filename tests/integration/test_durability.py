@@ -30,7 +30,7 @@ from experiments.durability.snapshot import SnapshotSyncer, reconcile
 
 NUM_TRIALS = 6
 LAST_ITERATION = 8
-STEP_S = 0.3
+STEP_S = 0.1
 
 
 class Counting(tune.Trainable):
@@ -138,7 +138,7 @@ def drive(command: str, sweep_dir: Path) -> None:
 
 def _start(command: str, sweep_dir: Path) -> Driver:
     here = Path(__file__)
-    return Driver(command, str(sweep_dir), cwd=here.parent, module=here.stem, real_workers=True)
+    return Driver(command, str(sweep_dir), cwd=here.parent, module=here.stem)
 
 
 def _finished(sweep_dir: Path) -> set[str]:
@@ -164,7 +164,7 @@ def test_a_killed_sweep_resumes_and_repeats_no_finished_trial(tmp_path: Path) ->
         assert driver.poll() is None, driver.communicate()[0]
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    time.sleep(0.5)
+    time.sleep(0.2)
     os.killpg(driver.pid, signal.SIGKILL)  # the driver and the local Ray that it started
     driver.communicate()
     finished = _finished(sweep_dir)
