@@ -15,6 +15,7 @@ import ray
 from page_blocks import blocks
 from rich.console import Console
 from sweep_processes import finish, rows, spec_file, start, wait_until
+from tiers import rarely
 
 from analysis import ResultsError, load_sweep
 from experiments.commands.evaluation.policy_sources import find_policy
@@ -27,6 +28,7 @@ from experiments.running.runner import resume_sweep, run_sweep
 from experiments.sweep.load import load_spec, make_spec
 from experiments.sweep.sweep import Sweep
 
+pytestmark = pytest.mark.usefixtures("ray_here")
 OWN: dict[str, Any] = {
     "search_space": {"x": {"grid": [0.1, 0.2, 0.3]}},
     "objective": {"metric": "loss", "mode": "min"},
@@ -66,7 +68,7 @@ def run_once(
     return run
 
 
-@pytest.mark.parametrize("name", ["Quadratic", "Refuses", "Bare"])
+@pytest.mark.parametrize("name", ["Quadratic", pytest.param("Refuses", marks=pytest.mark.full)])
 def test_a_class_that_cannot_be_reset_has_a_process_for_each_trial(
     run_once: Callable[[str], tuple[Outcome, str]], name: str
 ) -> None:
@@ -77,12 +79,10 @@ def test_a_class_that_cannot_be_reset_has_a_process_for_each_trial(
     assert [trial.status for trial in load_sweep(outcome.folder).trials] == ["TERMINATED"] * 3
 
 
-@pytest.mark.usefixtures("ray_here")
 def test_a_class_that_can_be_reset_shares_processes(tmp_path: Path) -> None:
     assert workers(sweep(tmp_path, "Resets", max_concurrent=1)) < 3
 
 
-@pytest.mark.usefixtures("ray_here")
 def test_a_process_that_dies_in_a_reset_ends_no_sweep(tmp_path: Path) -> None:
     outcome = sweep(tmp_path, "DiesInReset", max_failures=1)
     ended = {trial.status for trial in load_sweep(outcome.folder).trials}
@@ -114,11 +114,11 @@ def test_a_sweep_without_checkpoints_says_so(
     run_once: Callable[[str], tuple[Outcome, str]],
 ) -> None:
     outcome, _ = run_once("Bare")
+    assert outcome.succeeded and workers(outcome) == 3
     text = said(outcome, "Bare")
     assert "No checkpoint: own_trainables:Bare left none" in text and "policy" not in text
 
 
-@pytest.mark.usefixtures("ray_here")
 @pytest.mark.parametrize(
     ("name", "stop"), [("plain", {"training_iteration": 9}), ("saving", {"training_iteration": 3})]
 )
@@ -135,8 +135,7 @@ def test_a_function_is_a_trainable(tmp_path: Path, name: str, stop: dict[str, in
     assert {trial.trainable_name for trial in table} == {name}
 
 
-@pytest.mark.usefixtures("ray_here")
-@pytest.mark.parametrize("scheduler", ["asha", "hyperband", "pbt"])
+@pytest.mark.parametrize("scheduler", rarely(["asha", "hyperband", "pbt"], ["hyperband"]))
 def test_schedulers_know_functions(tmp_path: Path, scheduler: str) -> None:
     options: dict[str, Any] = {"algorithm": scheduler, "time_attr": "training_iteration"}
     if scheduler == "pbt":
@@ -146,7 +145,6 @@ def test_schedulers_know_functions(tmp_path: Path, scheduler: str) -> None:
     assert outcome.succeeded and not outcome.failures
 
 
-@pytest.mark.usefixtures("ray_here")
 def test_a_scheduler_that_pauses_needs_a_function_with_checkpoints(tmp_path: Path) -> None:
     scheduler = {"algorithm": "hyperband", "time_attr": "training_iteration", "max_t": 9}
     message = "hyperband pauses trials .* own_trainables:plain reported none"
@@ -155,28 +153,25 @@ def test_a_scheduler_that_pauses_needs_a_function_with_checkpoints(tmp_path: Pat
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.usefixtures("ray_here")
 def test_a_metric_that_a_function_does_not_report_is_named(tmp_path: Path) -> None:
     with pytest.raises(SweepError, match=r"held no metric 'los'.* did you mean 'loss'"):
         sweep(tmp_path, "plain", objective={"metric": "los"})
 
 
-@pytest.mark.usefixtures("ray_here")
+@pytest.mark.full("test_a_function_is_a_trainable")
 def test_a_final_of_a_function_says_where_its_checkpoint_is(tmp_path: Path) -> None:
     outcome = sweep(tmp_path, "saving", final={"top": 1, "seeds": 2})
     assert outcome.succeeded and outcome.final is not None and outcome.checkpoint is not None
     assert "final" in outcome.checkpoint.path.parts
 
 
-@pytest.mark.usefixtures("ray_here")
 def test_a_failing_function_is_a_failed_trial(tmp_path: Path) -> None:
     with pytest.raises(SweepError, match="the function fails as asked"):
         more = {"x": {"grid": [0.1, 0.2, 0.3, 0.4]}}  # than the sweep ends after
         sweep(tmp_path, "failing", max_failures=0, search_space=more)
 
 
-@pytest.mark.usefixtures("ray_here")
-@pytest.mark.parametrize("reuse", [False, True])
+@pytest.mark.parametrize("reuse", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_a_function_resumes_with_more_samples(tmp_path: Path, reuse: bool) -> None:
     keys: dict[str, Any] = {"search_space": {"x": {"uniform": [0, 1]}}, "num_samples": 2}
     outcome = sweep(tmp_path, "saving", resources={"reuse_actors": reuse}, **keys)
@@ -185,6 +180,7 @@ def test_a_function_resumes_with_more_samples(tmp_path: Path, reuse: bool) -> No
     assert list(rows(outcome.folder).values()) == [[1, 2, 3, 4]] * 4
 
 
+@pytest.mark.full("test_a_function_resumes_with_more_samples")
 def test_a_function_that_is_cut_off_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     keys = {**OWN, "trainable": "own_trainables:saving", "checkpoint": {}, "stop": {}}
     keys["search_space"] = {"x": {"grid": [0.1, 0.2]}}
@@ -201,7 +197,6 @@ def test_a_function_that_is_cut_off_goes_on_from_its_checkpoint(tmp_path: Path) 
     assert any(max(trial.frame["from"]) >= 3 for trial in trials)
 
 
-@pytest.mark.usefixtures("ray_here")
 def test_the_guides_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = "experiments/guides/your_own.md"
     [code], [spec] = blocks(page, "python"), blocks(page, "yaml")

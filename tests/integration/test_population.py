@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import yaml
 from forked_drivers import COMMAND, Driver
 from mlflow import MlflowClient
 from sweep_dummy import NAME, STEPS
+from sweep_processes import wait_until
 
 from analysis.overview.lineage import Exploit, read_lineage, schedule, winner
 from experiments.running.results import Outcome
@@ -122,7 +123,7 @@ def test_a_trial_that_fails_does_not_keep_the_others_waiting(tmp_path: Path) -> 
 RATES = [0.9, 0.5, 0.7, 0.3, 0.2, 0.01]  # the worst begins, and the best waits for a place
 
 
-@pytest.mark.parametrize("algorithm", ["pbt", "pb2"])
+@pytest.mark.parametrize("algorithm", ["pbt", pytest.param("pb2", marks=pytest.mark.full)])
 def test_more_trials_than_run_at_a_time_take_turns(tmp_path: Path, algorithm: str) -> None:
     """Asynchronous, as by default: every one begins before any ends, and the worst is rescued."""
     keys = {
@@ -182,17 +183,19 @@ SCHEDULERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # Three trials, a checkpoint a row: in step the sixth is the last at the first barrier, and the
 # seventh comes right after an exploit; HyperBand's rung is at the twelfth.
-FAST = {("pbt-synch", 6), ("pbt-synch", 7), ("pbt", 7), ("hyperband", 12), ("median", 5)}
+FULL = {("pbt-synch", 6), ("pbt", 7), ("hyperband", 12), ("median", 5)}
 
 
-@pytest.mark.parametrize(
-    ("scheduler", "noted"),
-    [
-        pytest.param(name, noted, marks=() if (name, noted) in FAST else pytest.mark.slow)
-        for name in SCHEDULERS
-        for noted in range(1, 17 if name != "median" else 13)  # two of its trials stop early
-    ],
-)
+def kills() -> Iterator[Any]:
+    """Every scheduler and checkpoint after which its sweep may be killed."""
+    for name in SCHEDULERS:
+        for noted in range(1, 17 if name != "median" else 13):  # two of its trials stop early
+            later = pytest.mark.full if (name, noted) in FULL else pytest.mark.slow
+            marks = [] if (name, noted) == ("pbt-synch", 7) else [later]
+            yield pytest.param(name, noted, marks=marks)
+
+
+@pytest.mark.parametrize(("scheduler", "noted"), list(kills()))
 def test_the_schedulers_state_outlives_a_kill_after_any_checkpoint(
     tmp_path: Path, scheduler: str, noted: int
 ) -> None:
@@ -206,7 +209,7 @@ def test_the_schedulers_state_outlives_a_kill_after_any_checkpoint(
 def test_the_schedulers_state_outlives_a_kill_at_any_time(tmp_path: Path, scheduler: str) -> None:
     process = driver(tmp_path, scheduler)
     folder = tmp_path / "runs" / "sweep"
-    wait_for(lambda: sum(map(len, rows(folder).values())) >= 12, process)
+    wait_until(lambda: sum(map(len, rows(folder).values())) >= 12, process)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=120)
     goes_on_as_if_it_had_not_been_killed(folder, scheduler)
@@ -261,14 +264,6 @@ def killed_driver(folder: Path, scheduler: str, noted: int) -> None:
     process = driver(folder, scheduler, "killed_sweep", str(noted))
     output = process.communicate(timeout=300)
     assert process.returncode == -signal.SIGKILL, output
-
-
-def wait_for(condition: Any, process: Driver) -> None:
-    deadline = time.monotonic() + 240
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_freed_cpus_become_threads(tmp_path: Path) -> None:

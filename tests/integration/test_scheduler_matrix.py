@@ -1,28 +1,27 @@
-"""Every search with every scheduler that `experiments.spec.pairs` allows, for real."""
+"""Every search with every scheduler that `experiments.spec.pairs` allows, for real.
+
+By default those schedulers that no other sweep of the default tier has.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sweep_dummy import NAME, STEPS
+from dummy_sweeps import ENV_STEPS, states_in_optuna, sweep
+from sweep_dummy import STEPS
 
 from analysis.overview.lineage import read_lineage
 from analysis.results.schedulers import STOPPING
 from experiments.running.results import Outcome
-from experiments.running.runner import run_sweep
-from experiments.search.optuna_search import OptunaSearch
 from experiments.spec.pairs import why_not
 from experiments.spec.scheduler_schema import SCHEDULERS
 from experiments.spec.search_schema import SEARCHES
-from experiments.sweep.load import make_spec
-from experiments.sweep.sweep import Sweep
-from search_spaces.space import SearchSpace
 
-ENV_STEPS = "num_env_steps_sampled_lifetime"
 ITERATIONS = 4
 OPTIONS: dict[str, dict[str, Any]] = {
     "asha": {"grace_period": STEPS, "reduction_factor": 2},
@@ -32,6 +31,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "pb2": {"perturbation_interval": STEPS, "quantile_fraction": 0.5, "synch": True},
     "pbt_replay": {"schedule": [[0, {"lr": 0.02}], [2 * STEPS, {"lr": 0.015}]]},
 }
+BY_DEFAULT = {("tpe", "hyperband"), ("sobol", "median_stopping"), ("random", "pb2")}
 # From bad to good, so that the last ones of a rung are not the ones that go on.
 RATES = [0.09, 0.05, 0.01]
 
@@ -39,7 +39,7 @@ RATES = [0.09, 0.05, 0.01]
 pytestmark = pytest.mark.usefixtures("ray_here")
 
 
-def run(folder: Path, search: str, scheduler: str, **keys: Any) -> Outcome:
+def run(folder: Path, search: str, scheduler: str) -> Outcome:
     # Without reuse of processes each trial costs seconds.
     num_trials = 2 if scheduler == "resource_changing" else 3
     space: dict[str, Any] = {"lr": {"uniform": [0.005, 0.1]}}
@@ -47,20 +47,15 @@ def run(folder: Path, search: str, scheduler: str, **keys: Any) -> Outcome:
         space = {"lr": {"grid": RATES[:num_trials]}}
     if scheduler == "pbt_replay":
         space = {"gamma": {"choice": [0.9, 0.99, 0.95]}}
-    data = {
-        "name": f"{search}-{scheduler}",
-        "trainable": NAME,
-        "storage": str(folder),
-        "stop": {ENV_STEPS: ITERATIONS * STEPS},
-        "mlflow": {"enabled": False},
-        "search": search,
-        "search_space": space,
-        "num_samples": 1 if search == "grid" else num_trials,
-        "scheduler": {"algorithm": scheduler, **OPTIONS.get(scheduler, {})},
-        "seed": 1,
-        **keys,
-    }
-    return run_sweep(Sweep.of(make_spec(data)))
+    return sweep(
+        folder,
+        stop={ENV_STEPS: ITERATIONS * STEPS},
+        search=search,
+        search_space=space,
+        num_samples=1 if search == "grid" else num_trials,
+        scheduler={"algorithm": scheduler, **OPTIONS.get(scheduler, {})},
+        seed=1,
+    )
 
 
 def rows(outcome: Outcome) -> list[list[dict[str, Any]]]:
@@ -68,20 +63,14 @@ def rows(outcome: Outcome) -> list[list[dict[str, Any]]]:
     return [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
 
 
-def told_to_optuna(folder: Path) -> list[str]:
-    """How each trial ended for the search, whose state Tune's last snapshot holds."""
-    search = OptunaSearch(SearchSpace(), metric="episode_return_mean", mode="max")
-    search.restore_from_dir(str(folder))
-    return sorted(trial.state.name for trial in search.study.trials)
-
-
 def pairs() -> Iterator[Any]:
     """All that are allowed; those that start a process for every trial take long."""
-    for search in SEARCHES:
-        for scheduler in SCHEDULERS:
-            long = scheduler == "resource_changing" and search != "random"
-            if why_not(search, scheduler) is None:
-                yield pytest.param(search, scheduler, marks=[pytest.mark.slow] if long else [])
+    for search, scheduler in itertools.product(SEARCHES, SCHEDULERS):
+        long = scheduler == "resource_changing" and search != "random"
+        later = pytest.mark.slow if long else pytest.mark.full
+        if why_not(search, scheduler) is None:
+            marks = [] if (search, scheduler) in BY_DEFAULT else [later]
+            yield pytest.param(search, scheduler, marks=marks)
 
 
 @pytest.mark.parametrize(("search", "scheduler"), list(pairs()))
@@ -98,7 +87,7 @@ def test_every_allowed_pair_runs(search: str, scheduler: str, tmp_path: Path) ->
     if scheduler == "hyperband":
         assert sorted(lengths) == [2, 4, 4]  # two trials are compared, one has the full budget
         if search not in ("grid", "random"):
-            assert told_to_optuna(outcome.folder) == ["COMPLETE", "COMPLETE", "PRUNED"]
+            assert states_in_optuna(outcome.folder) == ["COMPLETE", "COMPLETE", "PRUNED"]
     if scheduler in ("pbt", "pb2"):
         assert read_lineage(outcome.folder) and outcome.lineage is not None
     if scheduler == "pbt_replay":

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dummy_sweeps import ENV_STEPS, spec_of
 from sweep_dummy import STEPS
+from tiers import rarely
 
 from experiments import SweepError, run
 from experiments.commands.show_spec import python_source
 from experiments.sweep.load import make_spec
 
-ENV_STEPS = "num_env_steps_sampled_lifetime"
-
-
 pytestmark = pytest.mark.usefixtures("ray_here")
-
-
-def data(tmp_path: Path, **keys: Any) -> dict[str, Any]:
-    return {
-        "name": "sweep",
-        "trainable": "sweep_dummy:Undeclared",
-        "storage": str(tmp_path),
-        "stop": {ENV_STEPS: 3 * STEPS},
-        "mlflow": {"enabled": False},
-        **keys,
-    }
 
 
 @pytest.mark.parametrize(
@@ -48,12 +35,11 @@ def test_a_metric_that_never_appears_ends_the_sweep(
     tmp_path: Path, keys: dict[str, Any], expected: str
 ) -> None:
     """The trials would take hours: the first result is enough."""
-    start = time.monotonic()
     endless = {"config": {"seconds": 0.05}, "num_samples": 3, "stop": {ENV_STEPS: 10**5 * STEPS}}
+    keys = {"trainable": "sweep_dummy:Undeclared", **endless, **keys}
     with pytest.raises(SweepError, match=expected) as error:
-        run(make_spec(data(tmp_path, **{**endless, **keys})))
+        run(make_spec(spec_of(tmp_path, **keys)))
     assert "\n" not in str(error.value)
-    assert time.monotonic() - start < 240
 
 
 SPACE = {
@@ -92,12 +78,12 @@ SWEEPS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", SWEEPS)
+@pytest.mark.parametrize("name", rarely(list(SWEEPS), ["tpe under asha"]))
 def test_the_same_sweep_in_python(tmp_path: Path, name: str) -> None:
     """The script that `show --as python` prints runs, and gives the same trials."""
-    keys = {"trainable": "sweep_dummy:Dummy", **SWEEPS[name]}
-    results = run(make_spec(data(tmp_path, **keys)))
-    source = python_source(make_spec(data(tmp_path, **{**keys, "name": "python"})))
+    keys = {"stop": {ENV_STEPS: 3 * STEPS}, **SWEEPS[name]}
+    results = run(make_spec(spec_of(tmp_path, **keys)))
+    source = python_source(make_spec(spec_of(tmp_path, **keys, name="python")))
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(source, "sweep.py", "exec"), namespace)
     assert (tmp_path / "python" / "tuner.pkl").is_file()

@@ -3,62 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
+from dummy_sweeps import configs, spec_of, states_in_optuna, sweep
+from forked_drivers import Driver
 from mlflow.tracking import MlflowClient
-from sweep_dummy import NAME, STEPS
+from sweep_dummy import STEPS
+from sweep_processes import ended, rows, wait_for_trials
 
 import experiments
-import experiments.cluster.session
 from experiments.errors import MachineFailed
-from experiments.running.results import Outcome
-from experiments.running.runner import resume_sweep, run_sweep
+from experiments.running.runner import resume_sweep
 from experiments.sweep.load import make_spec
-from experiments.sweep.sweep import Sweep
-
-ROOT = Path(__file__).parents[2]
-ENV_STEPS = "num_env_steps_sampled_lifetime"
-
 
 pytestmark = pytest.mark.usefixtures("ray_here")
-
-
-def sweep(tmp_path: Path, **keys: Any) -> Outcome:
-    return run_sweep(Sweep.of(make_spec(data(tmp_path, **keys))))
-
-
-def data(tmp_path: Path, **keys: Any) -> dict[str, Any]:
-    return {
-        "name": "sweep",
-        "trainable": NAME,
-        "storage": str(tmp_path),
-        "stop": {ENV_STEPS: 8 * STEPS},
-        "mlflow": {"enabled": False},
-        **keys,
-    }
-
-
-def configs(outcome: Outcome) -> list[dict[str, Any]]:
-    trials = sorted(outcome.results._experiment_analysis.trials, key=lambda t: t.experiment_tag)
-    return [trial.config for trial in trials]
-
-
-def rows(folder: Path) -> dict[str, list[int]]:
-    """Iterations of each trial, as they are on disk."""
-    found = {}
-    for file in sorted(folder.glob("*/result.json")):
-        text = file.read_text()
-        whole = text[: text.rfind("\n") + 1].splitlines()  # the last line may be half written
-        found[file.parent.name] = [json.loads(line)["training_iteration"] for line in whole]
-    return found
 
 
 def test_optuna_under_asha(tmp_path: Path) -> None:
@@ -94,20 +55,9 @@ def test_optuna_under_asha(tmp_path: Path) -> None:
     assert outcome.best == folder / "best"
     assert json.loads((folder / "best" / "policy.json").read_text()) == {"count": 8}
 
-    search = restored_search(folder)
-    states = sorted(trial.state.name for trial in search.study.trials)
+    states = states_in_optuna(folder)
     assert states.count("COMPLETE") == lengths.count(8)
     assert states.count("PRUNED") == 7 - lengths.count(8)
-
-
-def restored_search(folder: Path) -> Any:
-    """The searcher as Tune's last snapshot holds it."""
-    from experiments.search.optuna_search import OptunaSearch
-    from search_spaces.space import SearchSpace
-
-    search = OptunaSearch(SearchSpace(), metric="episode_return_mean", mode="max")
-    search.restore_from_dir(str(folder))
-    return search
 
 
 def test_grid_search_runs_every_combination_once(tmp_path: Path) -> None:
@@ -124,14 +74,14 @@ def test_grid_search_runs_every_combination_once(tmp_path: Path) -> None:
 def test_the_same_seed_draws_the_same_configurations(tmp_path: Path) -> None:
     keys = {
         "search_space": {"lr": {"uniform": [0.1, 1]}},
-        "num_samples": 3,
+        "num_samples": 2,
         "stop": {"training_iteration": 1},
         "seed": 5,
     }
     first = sweep(tmp_path, name="a", **keys)
     second = sweep(tmp_path, name="b", **keys)
     assert configs(first) == configs(second)
-    assert len({config["lr"] for config in configs(first)}) == 3
+    assert len({config["lr"] for config in configs(first)}) == 2
 
 
 def test_stop_on_a_metric(tmp_path: Path) -> None:
@@ -162,8 +112,7 @@ def test_a_sweep_without_a_finite_objective_ends(tmp_path: Path) -> None:
     )
     assert outcome.num_trials == 3 and not outcome.failures
     assert outcome.best is None and "finite" in outcome.note and not outcome.succeeded
-    states = {trial.state.name for trial in restored_search(outcome.folder).study.trials}
-    assert states == {"FAIL"}
+    assert states_in_optuna(outcome.folder) == ["FAIL"] * 3
 
 
 def test_an_existing_sweep_is_never_overwritten(tmp_path: Path) -> None:
@@ -176,52 +125,29 @@ def test_an_existing_sweep_is_never_overwritten(tmp_path: Path) -> None:
 
 def test_build_tuner_is_a_plain_tuner(tmp_path: Path) -> None:
     tuner = experiments.build_tuner(
-        make_spec(data(tmp_path, config={"lr": 0.5}, stop={"training_iteration": 2}))
+        make_spec(spec_of(tmp_path, config={"lr": 0.5}, stop={"training_iteration": 2}))
     )
     (result,) = tuner.fit()
     assert result.metrics is not None and result.metrics["training_iteration"] == 2
 
 
-def driver(tmp_path: Path, **keys: Any) -> subprocess.Popen[str]:
-    """`tunescape run` in a process of its own."""
-    spec = tmp_path / "spec.yaml"
-    spec.write_text(yaml.safe_dump(data(tmp_path / "runs", **keys)))
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'tests'}{os.pathsep}{ROOT}"}
-    return subprocess.Popen(
-        [sys.executable, "-m", "experiments.cli", "run", str(spec)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def wait_for_rows(folder: Path, process: subprocess.Popen[str], trials: int) -> None:
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline:
-        done = [its for its in rows(folder).values() if its and max(its) == 8]
-        if len(done) >= trials:
-            return
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.1)
-    raise AssertionError(f"only {rows(folder)} after four minutes")
-
-
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.full)]
+)
 def test_resume_keeps_what_was_finished(tmp_path: Path, how: signal.Signals) -> None:
-    process = driver(
-        tmp_path,
-        config={"seconds": 0.2},  # what a busy machine takes to pass on a signal is less
-        search={"algorithm": "optuna", "n_startup_trials": 2},
-        search_space={"lr": {"loguniform": [1e-4, 1e-1]}},
-        num_samples=5,
-        checkpoint={"frequency": 1},
-        resources={"num_cpus": 2},
-    )
+    keys = {
+        "config": {"seconds": 0.2},  # what a busy machine takes to pass on a signal is less
+        "search": {"algorithm": "optuna", "n_startup_trials": 2},
+        "search_space": {"lr": {"loguniform": [1e-4, 1e-1]}},
+        "num_samples": 4,
+        "checkpoint": {"frequency": 1},
+        "resources": {"num_cpus": 2},
+    }
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(yaml.safe_dump(spec_of(tmp_path / "runs", **keys)))
+    process = Driver("run", str(spec), cwd=tmp_path, errors_apart=True)
     folder = tmp_path / "runs" / "sweep"
-    wait_for_rows(folder, process, trials=2)
-    time.sleep(0.5)
+    wait_for_trials(2, folder, process)
     process.send_signal(how)
     output, errors = process.communicate(timeout=240)
     if how is signal.SIGINT:
@@ -229,23 +155,22 @@ def test_resume_keeps_what_was_finished(tmp_path: Path, how: signal.Signals) -> 
         assert "Interrupted" in output and f"tunescape resume {folder}" in output
         assert "Traceback" not in errors
     before = rows(folder)
-    finished = {name for name, iterations in before.items() if max(iterations, default=0) == 8}
-    assert 2 <= len(finished) < 5
+    finished = set(ended(folder))
+    assert 2 <= len(finished) < 4
 
     outcome = resume_sweep(folder)
     after = rows(folder)
-    assert len(after) == outcome.num_trials == 5
+    assert len(after) == outcome.num_trials == 4
     assert not outcome.failures and not outcome.interrupted
     for name in finished:
         assert after[name] == before[name]
     for iterations in after.values():
         assert iterations == list(range(1, 9))
-    states = [trial.state.name for trial in restored_search(folder).study.trials]
-    assert states == ["COMPLETE"] * 5
+    assert states_in_optuna(folder) == ["COMPLETE"] * 4
     assert outcome.best == folder / "best"
 
 
-@pytest.mark.parametrize("frequency", [0, 3])
+@pytest.mark.parametrize("frequency", [pytest.param(0, marks=pytest.mark.full), 3])
 def test_a_process_that_dies_doubles_no_rows(tmp_path: Path, frequency: int) -> None:
     """It starts again from its checkpoint, or from the beginning, inside the same driver."""
     (tmp_path / "die").touch()
@@ -312,7 +237,7 @@ def test_resume_refuses_what_it_cannot_continue(tmp_path: Path) -> None:
     assert rows(outcome.folder) == before
     mine = tmp_path / "mine"  # a user's own spec is no sweep that was cut off
     mine.mkdir()
-    text = yaml.safe_dump(data(tmp_path)) + "# my notes\n"
+    text = yaml.safe_dump(spec_of(tmp_path)) + "# my notes\n"
     (mine / "spec.yaml").write_text(text)
     with pytest.raises(experiments.SweepError, match=r"spec.yaml would be lost"):
         resume_sweep(mine)
