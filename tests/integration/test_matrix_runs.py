@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import csv
 import shutil
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import ray
 import yaml
 from sweep_dummy import NAME, STEPS
+from typed_commands import typed
 
-import experiments.cluster.session
-from experiments import cli
 from experiments.errors import PreflightError
 from experiments.running.matrix import resume_matrix, run_matrix
 from experiments.running.matrix_state import MATRIX_FILE, Matrix
@@ -38,15 +34,12 @@ matrix:
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Matrix]]:
+def study(tmp_path_factory: pytest.TempPathFactory, ray_here: None) -> tuple[Path, Matrix]:
     """A matrix of three sweeps, the second of which fails."""
     folder = tmp_path_factory.mktemp("matrix")
     (folder / "study.yaml").write_text(TEXT)
-    with experiments.cluster.session.sweep_environment():
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-        specs = load_specs(folder / "study.yaml", [f"storage={folder / 'runs'}"])
-        yield folder, run_matrix([Sweep.of(spec) for spec in specs])
-        ray.shutdown()
+    specs = load_specs(folder / "study.yaml", [f"storage={folder / 'runs'}"])
+    return folder, run_matrix([Sweep.of(spec) for spec in specs])
 
 
 def comparison(folder: Path) -> dict[str, dict[str, str]]:
@@ -104,15 +97,10 @@ def test_the_command_line(
     study: tuple[Path, Matrix], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, _ = study
-    monkeypatch.setattr(sys, "argv", ["tunescape", "run", str(folder / "study.yaml"), "--dry-run"])
-    with pytest.raises(SystemExit) as status:
-        cli.main()
-    output = capsys.readouterr().out
-    assert status.value.code == 0
+    run = typed(monkeypatch, capsys)
+    status, output, _ = run("run", str(folder / "study.yaml"), "--dry-run")
+    assert status == 0
     assert "# 3 sweeps" in output and "study/late: 1 trials of" in output
-    monkeypatch.setattr(sys, "argv", ["tunescape", "resume", str(folder / "runs" / "study")])
-    with pytest.raises(SystemExit) as status:
-        cli.main()
-    assert status.value.code == 1  # one of them has failed
-    output = capsys.readouterr().out
+    status, output, _ = run("resume", str(folder / "runs" / "study"))
+    assert status == 1  # one of them has failed
     assert "--retry-errored" in output and "fails as asked" in output

@@ -14,6 +14,7 @@ from trainables import PPOConfig
 from trainables.runtime.offline.episode import DataSpaces, Episode
 from trainables.runtime.offline.inputs import find_source
 
+pytestmark = pytest.mark.usefixtures("ray_here")
 SMALL: dict[str, Any] = {
     "env": "CartPole-v1",
     "num_env_runners": 2,
@@ -30,8 +31,9 @@ def episodes_in(folder: Path) -> list[Episode]:
     return list(find_source(folder).episodes(DataSpaces(env.observation_space, env.action_space)))
 
 
-@pytest.mark.usefixtures("ray_here")
-@pytest.mark.parametrize("more", [{}, {"remote_worker_envs": True}])
+@pytest.mark.parametrize(
+    "more", [{}, pytest.param({"remote_worker_envs": True}, marks=pytest.mark.full)]
+)
 def test_all_that_was_sampled_is_recorded(more: dict[str, Any], tmp_path: Path) -> None:
     config = PPOConfig.from_dict({**SMALL, "output": str(tmp_path), **more})
     with config.build() as algo:
@@ -45,7 +47,6 @@ def test_all_that_was_sampled_is_recorded(more: dict[str, Any], tmp_path: Path) 
     assert len(ended) == result["num_episodes_lifetime"]
 
 
-@pytest.mark.usefixtures("ray_here")
 def test_a_killed_env_runner_loses_what_was_in_no_whole_file(tmp_path: Path) -> None:
     given = {**SMALL, "output": str(tmp_path), "restart_failed_env_runners": True}
     with PPOConfig.from_dict(given).build() as algo:
@@ -63,7 +64,6 @@ def test_a_killed_env_runner_loses_what_was_in_no_whole_file(tmp_path: Path) -> 
     assert len({episode.episode_id for episode in found}) == len(found)
 
 
-@pytest.mark.usefixtures("ray_here")
 def test_a_trial_records_into_its_own_folder(tmp_path: Path) -> None:
     space = {**SMALL, "num_env_runners": 0, "output": "logdir", "output_max_rows_per_file": 200}
     tuner = tune.Tuner(

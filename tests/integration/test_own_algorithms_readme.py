@@ -6,27 +6,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 from own_algorithms import SMALL
 from page_blocks import block_with
 from ray import tune
-from small_ray import small_ray
 
 from trainables import Algorithm
 from trainables.core.checkpoint import CheckpointError
 
 NAME = "my_ppo:MyPPO"
-REAL_WORKERS = True  # the test is of processes
 
 
 @pytest.fixture
-def my_ppo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def my_ppo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ray_here: None) -> Iterator[Any]:
     module = block_with("trainables/guides/your_own.md", "class MyPPO")
     (tmp_path / "my_ppo.py").write_text(module, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     import my_ppo  # type: ignore[import-not-found]
 
-    with small_ray(num_cpus=1, runtime_env={"env_vars": {"PYTHONPATH": str(tmp_path)}}):
-        yield my_ppo
+    # The shared Ray's workers do not know this folder: they get the classes themselves.
+    ray.cloudpickle.register_pickle_by_value(my_ppo)
+    yield my_ppo
+    ray.cloudpickle.unregister_pickle_by_value(my_ppo)
     del sys.modules["my_ppo"]
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from ray import tune
-from small_ray import small_ray
 
 from search_spaces import SearchSpace, SpecError, load_space
 from search_spaces.conditions import look_up
@@ -34,30 +31,6 @@ FIXED = {
 }
 
 
-class FakeTrial:
-    """An Optuna trial that draws with a generator of its own and notes what it is asked."""
-
-    def __init__(self, seed: int) -> None:
-        self.generator = np.random.default_rng(seed)
-        self.names: list[str] = []
-
-    def suggest_categorical(self, name: str, choices: list[Any]) -> Any:
-        self.names.append(name)
-        return choices[int(self.generator.integers(len(choices)))]
-
-    def suggest_int(self, name: str, low: int, high: int, **options: Any) -> int:
-        self.names.append(name)
-        step = options.get("step", 1)
-        return int(low + step * self.generator.integers((high - low) // step + 1))
-
-    def suggest_float(self, name: str, low: float, high: float, **options: Any) -> float:
-        self.names.append(name)
-        drawn = self.generator.uniform(
-            *map(math.log, (low, high)) if options.get("log") else (low, high)
-        )
-        return float(math.exp(drawn) if options.get("log") else drawn)
-
-
 def nested(flat: dict[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key, value in flat.items():
@@ -70,13 +43,16 @@ def nested(flat: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_define_by_run_suggests_what_is_active() -> None:
+    import optuna
+
     space = load_space("dqn/wide")
     function = space.to_optuna()
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     names = set()
-    for seed in range(60):
-        trial = FakeTrial(seed)
+    for _ in range(60):
+        trial = study.ask()
         flat = function(trial)
-        assert trial.names == list(flat)
+        assert list(trial.params) == list(flat)
         assert ("sigma0" in flat) == flat["noisy"] and ("v_min" in flat) == (
             flat["num_atoms"] == 51
         )
@@ -111,12 +87,6 @@ def test_tunes_optuna_search_suggests_and_goes_on(name: str, tmp_path: Path) -> 
     assert searches[0].suggest("next") == searches[1].suggest("next")
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    with small_ray(num_cpus=2):
-        yield
-
-
 def fit(tmp_path: Path, param_space: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
     """The configs of trials of one iteration, all of which must succeed."""
     results = tune.Tuner(
@@ -141,7 +111,8 @@ def check(configs: list[dict[str, Any]]) -> None:
     assert len({config["gamma"] for config in configs}) == len(configs)
 
 
-def test_tunes_random_search(cluster: None, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("ray_here")
+def test_tunes_random_search(tmp_path: Path) -> None:
     space = SearchSpace.parse(CONDITIONAL)
     configs = fit(tmp_path, {**FIXED, **space.to_tune(PPOConfig())}, num_samples=4)
     assert len(configs) == 4
@@ -150,7 +121,8 @@ def test_tunes_random_search(cluster: None, tmp_path: Path) -> None:
         assert config["use_kl_loss"] == (config["kl_coeff"] != 0.2)
 
 
-def test_tunes_optuna_search(cluster: None, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("ray_here")
+def test_tunes_optuna_search(tmp_path: Path) -> None:
     from ray.tune.search.optuna import OptunaSearch
 
     space = SearchSpace.parse(CONDITIONAL)

@@ -1,7 +1,6 @@
 """DQN and SAC with env runners in actors: replay ratio, and exploration from the first step."""
 
 import time
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,12 @@ import numpy as np
 import pytest
 import ray
 from fakes import EndlessEnv
-from small_ray import small_ray
 
 from trainables import DQN, SAC, DreamerV3
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.off_policy import OffPolicy
 
+pytestmark = pytest.mark.usefixtures("ray_here")
 TINY: dict[str, Any] = {
     "env": EndlessEnv,
     "env_config": {"horizon": 3},
@@ -29,12 +28,6 @@ TINY: dict[str, Any] = {
     "training_intensity": 3,
     "replay_buffer_config": {"capacity": 2000},
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cluster() -> Iterator[None]:
-    with small_ray(num_cpus=2):
-        yield
 
 
 def sampled(algo: Any) -> np.ndarray:
@@ -133,7 +126,7 @@ SMALL_DREAM: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("algorithm", [DQN, DreamerV3])
+@pytest.mark.parametrize("algorithm", [DQN, pytest.param(DreamerV3, marks=pytest.mark.full)])
 def test_the_next_fragments_are_sampled_while_the_learner_learns(
     algorithm: type[OffPolicy], tmp_path: Path
 ) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import ray
 import torch
 from curious import CuriousDQN, CuriousPPO
 from page_blocks import block_with
@@ -16,6 +14,8 @@ from safetensors.torch import load_file
 
 from trainables import DQN, PPO, DQNConfig, PPOConfig
 from trainables.core.errors import ConfigError
+
+pytestmark = pytest.mark.usefixtures("ray_here")
 
 
 def make_config(num_learners: int = 0) -> dict[str, Any]:
@@ -39,13 +39,6 @@ def tensors(algo: PPO, folder: Path) -> set[tuple[str, ...]]:
     """Names of what an exported policy holds, by file."""
     exported = algo.export_policy_checkpoint(str(folder))
     return {(p.name, *sorted(load_file(p))) for p in exported.glob("*.safetensors")}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _ray() -> Iterator[None]:
-    ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
 
 
 def test_two_learners_give_the_bonus_that_one_gives() -> None:
@@ -79,7 +72,7 @@ def test_drawn_batches_get_the_bonus_in_process_and_on_two_learners() -> None:
         assert not np.allclose(weights(without), weights(own), atol=1e-3)
 
 
-@pytest.mark.parametrize("num_learners", [0, 2])
+@pytest.mark.parametrize("num_learners", [pytest.param(0, marks=pytest.mark.full), 2])
 def test_it_resumes_to_the_bit_and_is_in_no_exported_policy(
     num_learners: int, tmp_path: Path
 ) -> None:
@@ -110,7 +103,7 @@ def test_a_state_without_the_network_is_refused() -> None:
         np.testing.assert_array_equal(weights(curious), before)
 
 
-@pytest.mark.parametrize("num_learners", [0, 1])
+@pytest.mark.parametrize("num_learners", [0, pytest.param(1, marks=pytest.mark.full)])
 def test_what_a_run_has_no_network_for_is_told(
     num_learners: int, caplog: pytest.LogCaptureFixture
 ) -> None:
