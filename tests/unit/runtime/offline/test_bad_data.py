@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pickle
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from episode_files import batch, json_file, written
 from offline_fakes import CARTPOLE, FakeSource, random_episodes
+from refusals import Golden, refusals
 from test_packed_columns import Runs, packed
 
 from trainables import BC, BCConfig, DQNConfig, PPOConfig
@@ -169,8 +171,6 @@ def packed_in_parquet(folder: Path) -> Path:
 def huge(folder: Path) -> Path:
     """A packed column of few bytes that stands for 2^60 numbers."""
     forged = pickle.dumps(np.zeros(4, np.float32), protocol=0).replace(b"I4\n", b"I%d\n" % 2**60)
-    import base64
-
     frame = pa.compress(forged, codec="lz4", asbytes=True)
     return lines(batch(obs=base64.b64encode(frame).decode()))(folder)
 
@@ -180,212 +180,151 @@ WIDE = [[0.5, 1.0, 0.25, -1.0, 3.0]] * 4
 RAGGED = [[0.5, 1, 2, 3], [0.5, 1, 2], [0.5, 1, 2, 3], [0.5, 1, 2, 3]]
 LATER = [0, 1, 2, 3], [4, 5, 6, 7]
 
-# What is wrong, and what the message must say. `{file}` stands for the file's name.
-BAD: dict[str, tuple[Make, str]] = {
-    "missing column": (
-        parquet(lambda table: table.drop_columns(["reward"])),
-        r"{file}, row 0, column 'reward': the column is missing; needed: .*'rewards'",
+BAD: dict[str, Make] = {
+    "missing column": parquet(lambda table: table.drop_columns(["reward"])),
+    "missing column of a line": lines(batch(), batch(rewards=None)),
+    "no column of ends": parquet(lambda table: table.drop_columns(["terminated", "truncated"])),
+    "wrong shape": lines(batch(), batch(obs=WIDE, new_obs=WIDE)),
+    "ragged rows": lines(batch(obs=RAGGED)),
+    "wrong shape of Parquet": with_values("obs", {n: [0.0] for n in range(7)}),
+    "list as a reward": with_values("reward", {n: [1.0] for n in range(7)}, pa.list_(pa.float32())),
+    "ragged rows of Parquet": with_values("obs", {5: [0.5, 1.0]}),
+    "wrong type": with_values("reward", {n: "1" for n in range(7)}, pa.string()),
+    "text among numbers": lines(batch(rewards=[1, 1, "one", 1])),
+    "missing value": with_values("action", {4: None}),
+    "missing number of an observation": with_values("obs", {4: [0.0, None, 0.0, 0.0]}),
+    "missing value of a line": lines(batch(actions=[0, 1, None, 1])),
+    "NaN in an observation": with_values("obs", {2: [0.0, float("nan"), 0.0, 0.0]}),
+    "infinite reward": with_values("reward", {6: float("inf")}),
+    "NaN reward of a line": lines(batch(rewards=[1, float("nan"), 1, 1])),
+    "action outside of Discrete": with_values("action", {3: 2}),
+    "fraction as a discrete action": with_values("action", {3: 0.5}, pa.float64()),
+    "no episode ends": no_ends,
+    "no episode ends in lines": lines(batch(eps_id=None, t=None, terminateds=[False] * 4)),
+    "goes on after it terminated": lines(batch(t=LATER[0]), batch(t=LATER[1])),
+    "steps out of order": lines(batch(t=[0, 2, 1, 3])),
+    "steps that are none": lines(batch(t=[0, 1, 2.5, 3])),
+    "several policies": lines(
+        {
+            "type": "MultiAgentBatch",
+            "policy_batches": dict.fromkeys("ab", batch(agent_index=None)),
+        }
     ),
-    "missing column of a line": (
-        lines(batch(), batch(rewards=None)),
-        r"{file}, line 2, row 0, column 'reward': the column is missing",
+    "columns of different lengths": lines(batch(), batch(rewards=[1.0] * 3)),
+    "observations of another length": lines(batch(obs=[[0.5, 1, 2, 3]] * 3)),
+    "empty Parquet file": content("a.parquet", b""),
+    "empty file of lines": content("a.json", b""),
+    "no rows": parquet(lambda table: table.slice(0, 0)),
+    "no rows in lines": lines(batch(0, terminateds=[])),
+    "truncated Parquet": cut(0.6),
+    "damaged Parquet": scrambled,
+    "no Parquet": content("a.parquet", b"obs,reward\n1,2\n" * 9),
+    "no JSON": lines(batch(), "obs,reward"),
+    "no text": content("a.json", b"\xff\xfe{}"),
+    "nested without end": content("a.json", b"[" * 10**5),
+    "other JSON": lines({"a": 1}),
+    "unknown type of line": lines({"type": "Trajectory"}),
+    "line of a killed writer": content("a.json", f"{json.dumps(batch())}\n{CUT_LINE}".encode()),
+    "planted pickle": planted,
+    "packed objects": object_array,
+    "pickles in Parquet": planted_in_parquet,
+    "packed pickles in Parquet": packed_in_parquet,
+    "huge packed column": huge,
+    "no packed column": lines(batch(obs="QUJD")),
+    "mixed schemas": beside(
+        parquet(lambda table: table), parquet(lambda table: table.drop_columns(["action"]))
     ),
-    "no column of ends": (
-        parquet(lambda table: table.drop_columns(["terminated", "truncated"])),
-        r"{file}, row 0, column 'terminated': the column is missing; needed: .*'terminateds'",
+    "mixed formats": beside(parquet(lambda table: table), lines(batch())),
+    "mixed spaces": beside(parquet(lambda table: table), of_pendulum),
+    "mixed spaces that nothing states": images_beside_vectors,
+    "spaces that are unreadable": parquet(
+        lambda table: table.replace_schema_metadata({"tunescape": "{"})
     ),
-    "wrong shape": (
-        lines(batch(), batch(obs=WIDE, new_obs=WIDE)),
-        r"{file}, line 2, row 0, column 'obs': values have shape \(5,\), not \(4,\)",
-    ),
-    "ragged rows": (
-        lines(batch(obs=RAGGED)),
-        r"{file}, line 1, row 1, column 'obs': the row has shape \(3,\), those before it \(4,\)",
-    ),
-    "ragged rows of Parquet": (
-        with_values("obs", {5: [0.5, 1.0]}),
-        r"{file}, row 5, column 'obs': 2 values, 4 in the rows before it",
-    ),
-    "wrong type": (
-        with_values("reward", {n: "1" for n in range(7)}, pa.string()),
-        r"{file}, row 0, column 'reward': it is bytes, or a text, but no packed array",
-    ),
-    "text among numbers": (
-        lines(batch(rewards=[1, 1, "one", 1])),
-        r"{file}, line 1, row [02], column 'rewards': the value is '.*'; allowed: numbers",
-    ),
-    "missing value": (
-        with_values("action", {4: None}),
-        r"{file}, row 4, column 'action': the value is missing \(null\)",
-    ),
-    "missing value of a line": (
-        lines(batch(actions=[0, 1, None, 1])),
-        r"{file}, line 1, row 2, column 'actions': the value is missing \(null\)",
-    ),
-    "NaN in an observation": (
-        with_values("obs", {2: [0.0, float("nan"), 0.0, 0.0]}),
-        r"{file}, row 2, column 'obs': \[.*nan.*\] is not finite",
-    ),
-    "infinite reward": (
-        with_values("reward", {6: float("inf")}),
-        r"{file}, row 6, column 'reward': inf is not finite",
-    ),
-    "NaN reward of a line": (
-        lines(batch(rewards=[1, float("nan"), 1, 1])),
-        r"{file}, line 1, row 1, column 'rewards': nan is not finite",
-    ),
-    "action outside of Discrete": (
-        with_values("action", {3: 2}),
-        r"{file}, row 3, column 'action': 2 is not in Discrete\(2\)",
-    ),
-    "fraction as a discrete action": (
-        with_values("action", {3: 0.5}, pa.float64()),
-        r"{file}, row 3, column 'action': 0.5 does not fit the type int64 of Discrete\(2\)",
-    ),
-    "no episode ends": (
-        no_ends,
-        r"{file}, row 6, column 'terminated': no row up to this one ends an episode",
-    ),
-    "no episode ends in lines": (
-        lines(batch(eps_id=None, t=None, terminateds=[False] * 4)),
-        r"{file}, line 1, row 0, column 'terminateds': no row up to this one ends an episode",
-    ),
-    "goes on after it terminated": (
-        lines(batch(t=LATER[0]), batch(t=LATER[1])),
-        r"{file}, row 4: the episode '7' goes on with step 4, but step 3 has terminated it",
-    ),
-    "steps out of order": (
-        lines(batch(t=[0, 2, 1, 3])),
-        r"{file}, row 2, column 't': step 1 of the episode '7' comes after step 2",
-    ),
-    "steps that are none": (
-        lines(batch(t=[0, 1, 2.5, 3])),
-        r"{file}, line 1, row 2, column 't': 2.5 is no whole number",
-    ),
-    "several policies": (
-        lines(
-            {
-                "type": "MultiAgentBatch",
-                "policy_batches": dict.fromkeys("ab", batch(agent_index=None)),
-            }
-        ),
-        r"{file}, line 1: it has the policies \['a', 'b'\], and not all of them have a column 'age",
-    ),
-    "columns of different lengths": (
-        lines(batch(), batch(rewards=[1.0] * 3)),
-        r"{file}, line 2, row 0: the columns have different numbers of rows: .*'rewards': 3",
-    ),
-    "observations of another length": (
-        lines(batch(obs=[[0.5, 1, 2, 3]] * 3)),
-        r"{file}, line 1, row 3, column 'obs': it has 3 rows, 'rewards' has 4",
-    ),
-    "empty Parquet file": (content("a.parquet", b""), r"{file}: it is no whole Parquet file"),
-    "empty file of lines": (content("a.json", b""), r"{file}.*there are no rows"),
-    "no rows": (parquet(lambda table: table.slice(0, 0)), r"{file}.*there are no rows"),
-    "no rows in lines": (lines(batch(0, terminateds=[])), r"{file}.*there are no rows"),
-    "truncated Parquet": (cut(0.6), r"{file}: it is no whole Parquet file"),
-    "damaged Parquet": (scrambled, r"{file}, row 0 or one soon after it: the file is damaged"),
-    "no Parquet": (content("a.parquet", b"obs,reward\n1,2\n" * 9), r"{file}: it is no whole Parq"),
-    "no JSON": (lines(batch(), "obs,reward"), r"{file}, line 2: it is no JSON"),
-    "no text": (content("a.json", b"\xff\xfe{}"), r"{file}, line 1: it is no JSON"),
-    "nested without end": (content("a.json", b"[" * 10**5), r"{file}, line 1: it is no JSON"),
-    "other JSON": (lines({"a": 1}), r"{file}, line 1: it is no object with a 'type'"),
-    "unknown type of line": (
-        lines({"type": "Trajectory"}),
-        r"{file}, line 1: type 'Trajectory' is not known; allowed: 'SampleBatch'",
-    ),
-    "line of a killed writer": (
-        lambda folder: content("a.json", f"{json.dumps(batch())}\n{CUT_LINE}".encode())(folder),
-        r"{file}, line 2: it is no JSON: .*; a writer that is killed leaves such a last line",
-    ),
-    "planted pickle": (planted, r"{file}, line 1, row 0, column 'obs': .*pickles are not loaded"),
-    "packed objects": (object_array, r"{file}, line 1, row 0, column 'obs': .*array of type 'O8'"),
-    "pickles in Parquet": (
-        planted_in_parquet,
-        r"{file}, row 0, column 'obs': it is bytes, or a text, but no packed array",
-    ),
-    "packed pickles in Parquet": (
-        packed_in_parquet,
-        r"{file}, row 0, column 'obs': .*pickles are not loaded",
-    ),
-    "huge packed column": (huge, r"{file}, line 1, row 0, column 'obs': it is no whole packed"),
-    "no packed column": (
-        lines(batch(obs="QUJD")),
-        r"{file}, line 1, row 0, column 'obs': it is no whole packed column",
-    ),
-    "mixed schemas": (
-        beside(parquet(lambda table: table), parquet(lambda table: table.drop_columns(["action"]))),
-        r"1\.parquet, row 0, column 'action': the column is missing",
-    ),
-    "mixed formats": (
-        beside(parquet(lambda table: table), lines(batch())),
-        r"files of several formats lie together, .*0\.parquet and .*1\.json; allowed: one format",
-    ),
-    "mixed spaces": (
-        beside(parquet(lambda table: table), of_pendulum),
-        r"1\.parquet, column 'obs': it states Box\(.*0\.parquet",
-    ),
-    "mixed spaces that nothing states": (
-        images_beside_vectors,
-        r"b\.json, line 1, row 0, column 'obs': values have shape \(1,\), not \(4,\)",
-    ),
-    "spaces that are unreadable": (
-        parquet(lambda table: table.replace_schema_metadata({"tunescape": "{"})),
-        r"{file}: the spaces that it states are unreadable",
-    ),
+}
+# What a library says of what it cannot read, and how numpy writes bounds.
+OF_LIBRARIES = {
+    r"(cannot be reached): .*": r"\1: <why>",
+    r"(no whole Parquet file|is damaged|are unreadable|no whole packed column): .*": r"\1: <why>",
+    r"(it is no JSON): [^;]*": r"\1: <why>",
+    r"'ascii' codec.*": "<why>",
+    r"Box\(\[.*?\], \[.*?\], ": "Box(<bounds>, ",
+    r"'(posix|nt)\.system'": "'<os>.system'",
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_bad_files_are_one_message(name: str, tmp_path: Path) -> None:
-    make, problem = BAD[name]
-    path = make(tmp_path / "data")
-    with pytest.raises(DataError) as caught:
+def plain(texts: dict[str, str], folder: str) -> dict[str, str]:
+    """Texts without what depends on the machine and on releases of libraries."""
+    assert not [text for text in texts.values() if "\n" in text or len(text) > 900]
+    hidden = {folder: "<folder>", re.escape(os.getcwd()): "<here>", **OF_LIBRARIES}
+    for pattern, stands in hidden.items():
+        texts = {case: re.sub(pattern, stands, text) for case, text in texts.items()}
+    return texts
+
+
+def test_bad_files_are_one_message(tmp_path: Path, golden: Golden) -> None:
+    def load(name: str) -> None:
+        path = BAD[name](tmp_path / name / "data")
         load_data_set(find_source(path), cache=tmp_path / "cache")
-    message = str(caught.value)
-    assert re.search(problem.replace("{file}", re.escape(path.name)), message), message
-    assert "\n" not in message and len(message) < 900
-    assert caught.value.__cause__ is None and caught.value.__suppress_context__ in (True, False)
+
+    texts = refusals(load, {name: name for name in BAD}, DataError)
+    golden("bad_data/files", plain(texts, rf"{re.escape(str(tmp_path))}/[^/]*/data"))
     assert not [*(tmp_path / "cache").glob("*/*.arrow")]  # nothing half made is left
-    assert not (tmp_path / "data" / "run").exists()  # no planted code has run
+    assert not [*tmp_path.glob("*/data/run")]  # no planted code has run
 
 
 # ---------------------------------------------------------------------------- by settings
 
 
-@pytest.mark.parametrize(
-    ("input_", "problem"),
-    [
-        ("{tmp}/nowhere.parquet", r"nowhere\.parquet: there is no such file or folder"),
-        ("{tmp}/nowhere/*.json", r"nowhere/\*\.json: no file matches"),
-        ("{tmp}/empty", r"empty: the folder has no files of data; allowed: \.parquet"),
-        ("{tmp}/notes.txt", r"notes\.txt: its name tells no format; allowed: \.parquet"),
-        ("host://somewhere/x.parquet", r"host://somewhere/x\.parquet cannot be reached"),
-        ("minari:nobody/nothing-v0", r"nobody/nothing-v0: .*minari download|extra `minari`"),
-        ("no_such_reader", r"no_such_reader"),
-        ([], r"input_ = \[\] is not allowed: .*one at least"),
-        ([""], r"input_ = \[''\] is not allowed"),
-        (3, r"input_ = 3 is not allowed"),
-        ({}, r"input_ = \{\} is not allowed: its shares sum to 0"),
-        ({"{tmp}/a.json": 0}, r"its shares sum to 0, so nothing would be drawn"),
-        ({"{tmp}/a.json": -0.5, "sampler": 1}, r"the share of '.*a\.json' is -0\.5"),
-        ({"{tmp}/a.json": float("nan")}, r"the share of '.*a\.json' is nan"),
-        ({"{tmp}/a.json": "half"}, r"the share of '.*a\.json' is 'half'"),
-        ({"{tmp}/a.json": 0.5, "{tmp}/nowhere.json": 0.5}, r"nowhere\.json: there is no such file"),
-    ],
-)
-def test_bad_sources_are_one_message(
-    input_: Any, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+INPUTS: list[Any] = [
+    "{tmp}/nowhere.parquet",
+    "{tmp}/nowhere/*.json",
+    "{tmp}/nowhere/x.parquet",
+    "{tmp}/empty",
+    "{tmp}/others",
+    "{tmp}/notes.txt",
+    "host://somewhere/x.parquet",
+    "minari:nobody/nothing-v0",
+    "no_such_reader",
+    ["file:///a.parquet", "s3://bucket/a.parquet"],
+    ["minari:a", "x"],
+    [],
+    [""],
+    3,
+    {},
+    {"{tmp}/a.json": 0},
+    {"{tmp}/a.json": -0.5, "sampler": 1},
+    {"{tmp}/a.json": float("nan")},
+    {"{tmp}/a.json": "half"},
+    {"{tmp}/a.json": 0.5, "{tmp}/nowhere.json": 0.5},
+]
+READING: list[dict[str, Any]] = [
+    {"input_config": {"format": "csv"}},
+    {"input_config": {"fromat": "json"}},
+    {"input_config": {"clip_actions": 1}},
+    {"input_config": {"format": "parquet"}},
+    {"input_config": {"filesystem": "s3"}},
+    {"input_config": {"paths": "s3://b/x", "filesystem": {"secret": "x"}}, "input_": "dataset"},
+    {"shuffle_buffer_size": 5},
+]
+
+
+def test_bad_sources_and_settings_of_reading_are_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     (tmp_path / "empty").mkdir()
-    (tmp_path / "notes.txt").write_text("x")
-    json_file(tmp_path / "a.json", batch())
-    with pytest.raises(ConfigError) as caught:
-        BCConfig().environment("CartPole-v1").offline_data(input_=placed(input_, tmp_path)).build()
-    message = str(caught.value)
-    assert re.search(problem, message), message
-    assert "\n" not in message
+    (tmp_path / "others").mkdir()
+    for name in ("notes.txt", "others/notes.txt"):
+        (tmp_path / name).write_text("x")
+    file = json_file(tmp_path / "a.json", batch())
+
+    def build(input_: Any, settings: dict[str, Any]) -> None:
+        config = BCConfig().environment("CartPole-v1")
+        config.offline_data(**{"input_": placed(input_, tmp_path), **settings}).build()
+
+    cases: dict[str, Any] = {repr(input_): (input_, {}) for input_ in INPUTS}
+    cases |= {repr(settings): (str(file), settings) for settings in READING}
+    golden("bad_data/sources", plain(refusals(build, cases), re.escape(str(tmp_path))))
 
 
 def placed(input_: Any, folder: Path) -> Any:
@@ -395,24 +334,6 @@ def placed(input_: Any, folder: Path) -> Any:
     if isinstance(input_, dict):
         return {placed(key, folder): share for key, share in input_.items()}
     return input_
-
-
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({"input_config": {"format": "csv"}}, r"format ?= ?'csv' is not"),
-        ({"input_config": {"fromat": "json"}}, r"'fromat'.*did you mean 'format'"),
-        ({"input_config": {"clip_actions": 1}}, r"clip_actions ?= ?1 is not allowed"),
-        ({"input_config": {"format": "parquet"}}, r"a\.json: it is no whole Parquet file"),
-        ({"shuffle_buffer_size": 5}, r"shuffle_buffer_size = 5 has no effect"),
-    ],
-)
-def test_bad_settings_of_reading_are_one_message(
-    settings: dict[str, Any], problem: str, tmp_path: Path
-) -> None:
-    file = json_file(tmp_path / "a.json", batch())
-    with pytest.raises(ConfigError, match=problem):
-        BCConfig().environment("CartPole-v1").offline_data(input_=str(file), **settings).build()
 
 
 def test_data_of_other_spaces_than_the_settings_are_refused(tmp_path: Path) -> None:
@@ -464,11 +385,10 @@ def test_bounds_of_continuous_actions_must_be_given(tmp_path: Path) -> None:
     given.build().stop()
 
 
-@pytest.mark.parametrize("config_class", [PPOConfig])
-def test_who_learns_from_what_it_samples_refuses_data(config_class: Any, tmp_path: Path) -> None:
+def test_who_learns_from_what_it_samples_refuses_data(tmp_path: Path) -> None:
     file = json_file(tmp_path / "a.json", batch())
     with pytest.raises(ConfigError, match=r"input_ = .* is not possible with PPO: its advantages"):
-        config_class().offline_data(input_=str(file))
+        PPOConfig().offline_data(input_=str(file))
 
 
 def test_dqn_names_the_row_too(tmp_path: Path) -> None:
@@ -519,25 +439,27 @@ def test_a_file_that_changes_while_it_is_read_is_no_data_set(tmp_path: Path) -> 
         load_data_set(source, cache=tmp_path / "cache")
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"obs": np.zeros((4, 4), np.float32)}, "column 'obs': values are float32"),
-        ({"rewards": np.zeros(3)}, "column 'rewards': values are float64"),
-        ({"actions": np.full(3, 7)}, r"column 'actions': 7 is not in Discrete\(2\)"),
-        ({"logp": np.zeros(2, np.float32)}, "column 'logp': values are float32"),
-    ],
-)
-def test_what_a_source_of_ones_own_gives_is_checked(
-    change: dict[str, Any], problem: str, tmp_path: Path
-) -> None:
+def test_what_a_source_of_ones_own_gives_is_checked(tmp_path: Path, golden: Golden) -> None:
     [episode] = random_episodes(CARTPOLE, [3])
-    if "obs" in change:
-        change = {"obs": np.full((4, 4), np.inf, np.float32)}
-        problem = "column 'obs': .*inf.* is not finite"
-    source = FakeSource([replace(episode, **change)], CARTPOLE)
-    with pytest.raises(DataError, match=problem):
+    episode = replace(episode, file="a.x", row=7)
+
+    def load(change: dict[str, Any]) -> None:
+        source = FakeSource([replace(episode, **change)], CARTPOLE)
         load_data_set(source, cache=tmp_path / "cache")
+
+    second = np.arange(3) == 1
+    changes = {
+        "infinite observation": {
+            "obs": np.float32(np.where(np.arange(4) == 1, np.inf, 0))[:, None] + episode.obs
+        },
+        "observations of float64": {"obs": np.zeros((4, 4))},
+        "infinite reward": {"rewards": np.where(second, np.inf, 0).astype(np.float32)},
+        "too few rewards": {"rewards": np.zeros(2, np.float32)},
+        "rewards of float64": {"rewards": np.zeros(3)},
+        "action of no space": {"actions": np.where(second, 7, 0)},
+        "too few log-probabilities": {"logp": np.zeros(2, np.float32)},
+    }
+    golden("bad_data/sources_of_ones_own", refusals(load, changes, DataError))
 
 
 def test_the_errors_reach_whoever_trains(tmp_path: Path) -> None:

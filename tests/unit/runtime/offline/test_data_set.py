@@ -23,7 +23,7 @@ from offline_fakes import CARTPOLE, FakeSource, random_episodes
 from trainables.runtime.offline import columns as columns_module
 from trainables.runtime.offline.cache import VARIABLE, cache_folder, locked
 from trainables.runtime.offline.data_set import load_data_set
-from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
+from trainables.runtime.offline.episode import DataError, DataSpaces
 from trainables.runtime.offline.read_options import ReadOptions
 
 LENGTHS = (3, 1, 4)
@@ -221,37 +221,6 @@ def test_spaces_are_given_stated_or_inferred(tmp_path: Path) -> None:
     assert load_data_set(silent, cache=tmp_path).spaces == CARTPOLE
 
 
-# ------------------------------------------------------------------ bad rows
-
-
-def spoiled(**changes: Any) -> Episode:
-    [episode] = random_episodes(CARTPOLE, (3,))
-    episode = replace(
-        episode, obs=episode.obs.copy(), actions=episode.actions.copy(), file="a.x", row=7
-    )
-    for name, value in changes.items():
-        getattr(episode, name)[1] = value
-    return episode
-
-
-@pytest.mark.parametrize(
-    ("episode", "message"),
-    [
-        (spoiled(obs=np.nan), r"a\.x, row 8, column 'obs': .*not finite"),
-        (spoiled(rewards=np.inf), r"a\.x, row 8, column 'rewards': .*not finite"),
-        (spoiled(actions=2), r"a\.x, row 8, column 'actions': 2 is not in Discrete\(2\)"),
-        (replace(spoiled(), rewards=np.zeros(2, np.float32)), r"a\.x, row 7, column 'obs'"),
-        (replace(spoiled(), obs=np.zeros((4, 4))), r"'obs': values are float64 \(4, 4\), not"),
-        (replace(spoiled(), logp=np.zeros(3)), r"'logp': values are float64"),
-    ],
-)
-def test_rows_that_nothing_can_be_learned_from_are_named(
-    episode: Episode, message: str, tmp_path: Path
-) -> None:
-    with pytest.raises(DataError, match=message):
-        load_data_set(FakeSource([episode], CARTPOLE), cache=tmp_path)
-
-
 # ------------------------------------------------------------------ several processes
 
 _CONVERT = """
@@ -287,6 +256,7 @@ def wait_for(path: Path) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.full("test_the_lock_is_held_by_one_at_a_time")
 def test_of_two_processes_one_converts_and_the_other_waits(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     process = converting(tmp_path / "cache", begun, 0.3)
@@ -297,6 +267,7 @@ def test_of_two_processes_one_converts_and_the_other_waits(tmp_path: Path) -> No
     assert (given.reads, data.num_steps, output) == (0, 8, "8\n")
 
 
+@pytest.mark.full("test_an_error_of_the_data_leaves_nothing")
 def test_a_killed_conversion_leaves_nothing_that_is_taken_for_whole(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     process = converting(tmp_path / "cache", begun, 60)

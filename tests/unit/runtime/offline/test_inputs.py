@@ -95,39 +95,12 @@ def test_the_reference_names_files_in_input_config(folder: Path) -> None:
 def test_a_format_that_names_do_not_tell(folder: Path) -> None:
     (folder / "b" / "steps.dat").write_bytes(b"")
     dat = str(folder / "b" / "steps.dat")
-    with pytest.raises(DataError, match=r"steps.dat: its name tells no format.*or `format`"):
-        find_source(dat)
     assert names(dat, folder, format="parquet") == ["b/steps.dat"]
 
 
-def test_files_of_several_formats_are_refused_by_name(folder: Path) -> None:
+def test_of_files_of_several_formats_those_of_one_are_chosen(folder: Path) -> None:
     (folder / "b" / "more.json").write_bytes(b"")
-    with pytest.raises(DataError, match=r"several formats .*a.parquet and .*more.json"):
-        find_source(folder)
     assert names(folder, folder, format="json") == ["b/more.json"]
-
-
-@pytest.mark.parametrize(
-    ("item", "problem"),
-    [
-        ("missing.parquet", r"missing.parquet: there is no such file or folder \(/"),
-        ("missing/x.parquet", "there is no folder .*missing"),
-        ("*.json", r"\*.json: no file matches"),
-        ("empty", "empty: the folder has no files of data; allowed: .parquet, .json"),
-        ("none", r"none: the folder has no files of data.*; there: \['notes.txt'\]"),
-        ("s3x://bucket/x", "s3x://bucket/x cannot be reached"),
-        (["file:///a.parquet", "s3://bucket/a.parquet"], "its files are of several filesystems"),
-    ],
-)
-def test_what_is_not_there_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, item: Any, problem: str
-) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "none").mkdir()
-    (tmp_path / "none" / "notes.txt").write_text("")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match=problem):
-        find_source(item)
 
 
 def test_an_unreachable_store_is_given_up_and_named() -> None:
@@ -141,23 +114,6 @@ def test_a_store_that_does_not_answer_is_given_up_in_time() -> None:
     with pytest.raises(DataError, match=r"x cannot be reached: no answer within 0.1 s"):
         filesystems.within(0.1, "x", lambda: time.sleep(5))
     assert time.monotonic() - start < 4
-
-
-@pytest.mark.parametrize(
-    ("item", "config", "problem"),
-    [
-        ("x", {"fromat": "json"}, "the key 'fromat'.*did you mean 'format'"),
-        ("x", {"format": "csv"}, "format='csv' is not known; allowed: .*parquet"),
-        ("x", {"clip_actions": 1}, "clip_actions=1 is not allowed"),
-        ("x", {"filesystem": "s3"}, "filesystem='s3' is not allowed; allowed: a dict"),
-        ("s3://b/x", {"filesystem": {"secret": "x"}}, "option 'secret' is not known for s3"),
-        (["minari:a", "x"], {}, "'minari:a' stands beside others"),
-        ([], {}, "at least one file"),
-    ],
-)
-def test_wrong_settings_are_refused(item: Any, config: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ConfigError, match=problem):
-        find_source(item, config)
 
 
 def test_keys_of_other_sources_pass_where_there_are_some(folder: Path) -> None:

@@ -31,6 +31,7 @@ while True:
 """
 
 
+@pytest.mark.full("test_a_file_is_not_seen_until_it_is_whole")
 def test_a_killed_writer_leaves_whole_files(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     tests = Path(__file__).parents[3]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -13,117 +12,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from episode_files import BIG, assert_same, read, with_logp, written
 from offline_fakes import CARTPOLE, random_episodes
-from space_strategies import ACTION_LEAVES, nested_spaces
 
 from trainables.core.errors import ConfigError
-from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
+from trainables.runtime.offline.episode import DataError, DataSpaces
 from trainables.runtime.offline.inputs import find_source
 from trainables.runtime.offline.writers import make_writer
-
-BIG = 2**30
-
-
-def written(folder: Path, episodes: list[Episode], spaces: DataSpaces, **options: Any) -> Path:
-    """The folder, with episodes written to it."""
-    writer = make_writer(folder, spaces, **{"max_file_size": BIG, **options})
-    for episode in episodes:
-        writer.write(episode)
-    writer.close()
-    return folder
-
-
-def read(path: Path | str, spaces: DataSpaces | None = None) -> list[Episode]:
-    """The episodes of files."""
-    source = find_source(path)
-    stated = spaces or source.spaces()
-    assert stated is not None
-    return list(source.episodes(stated))
-
-
-def assert_same(found: list[Episode], expected: list[Episode], spaces: DataSpaces) -> None:
-    """Compare episodes, leaf by leaf and bit by bit."""
-    by_id = {episode.episode_id: episode for episode in found}
-    assert by_id.keys() == {episode.episode_id for episode in expected}
-    assert len(found) == len(expected)
-    for one in expected:
-        other = by_id[one.episode_id]
-        for layout, rows, others in (
-            (spaces.obs_layout, one.obs, other.obs),
-            (spaces.action_layout, one.actions, other.actions),
-        ):
-            assert others.dtype == layout.dtype
-            leaves = layout.leaves(others)
-            for path, leaf in layout.leaves(rows).items():
-                assert leaves[path].shape == leaf.shape
-                assert leaves[path].tobytes() == leaf.tobytes(), path
-        assert other.rewards.tobytes() == one.rewards.tobytes()
-        assert (other.terminated, other.truncated) == (one.terminated, one.truncated)
-        assert other.first_step == one.first_step
-        if one.logp is None:
-            assert other.logp is None
-        else:
-            assert other.logp is not None and other.logp.tobytes() == one.logp.tobytes()
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    observation=nested_spaces(2),
-    action=nested_spaces(1, ACTION_LEAVES),
-    lengths=st.lists(st.integers(1, 12), min_size=1, max_size=8),
-    max_rows=st.sampled_from([None, 1, 5, 20]),
-    max_size=st.sampled_from([1, 2000, BIG]),
-    compressed=st.lists(st.sampled_from(["obs", "new_obs", "actions", "reward"]), unique=True),
-    seed=st.integers(0, 2**16),
-)
-def test_what_is_written_is_read_to_the_bit(
-    tmp_path_factory: pytest.TempPathFactory,
-    observation: gym.Space,
-    action: gym.Space,
-    lengths: list[int],
-    max_rows: int | None,
-    max_size: int,
-    compressed: list[str],
-    seed: int,
-) -> None:
-    spaces = DataSpaces(observation, action)
-    episodes = random_episodes(spaces, lengths, seed)
-    folder = written(
-        tmp_path_factory.mktemp("data"),
-        episodes,
-        spaces,
-        max_rows_per_file=max_rows,
-        max_file_size=max_size,
-        compress_columns=compressed,
-    )
-    assert find_source(folder).spaces() == spaces
-    assert_same(read(folder), episodes, spaces)
-    for file in folder.iterdir():
-        assert max_rows is None or pq.ParquetFile(file).metadata.num_rows <= max_rows
-
-
-def test_a_thousand_episodes_come_back(tmp_path: Path) -> None:
-    lengths = np.random.default_rng(0).integers(1, 60, 1000).tolist()
-    episodes = random_episodes(CARTPOLE, lengths)
-    written(tmp_path, episodes, CARTPOLE, max_file_size=200_000)
-    assert len(list(tmp_path.iterdir())) > 3
-    assert_same(read(tmp_path), episodes, CARTPOLE)
-
-
-def with_logp(episodes: list[Episode]) -> list[Episode]:
-    """Episodes, every other one with log-probabilities."""
-    rng = np.random.default_rng(1)
-    return [
-        replace(e, logp=rng.normal(size=len(e)).astype(np.float32) if number % 2 else None)
-        for number, e in enumerate(episodes)
-    ]
-
-
-def test_log_probabilities_are_those_of_their_episode_or_none(tmp_path: Path) -> None:
-    episodes = with_logp(random_episodes(CARTPOLE, [3, 4, 5, 6]))
-    assert_same(read(written(tmp_path, episodes, CARTPOLE)), episodes, CARTPOLE)
 
 
 def test_fragments_written_at_different_times_are_one_episode(tmp_path: Path) -> None:
@@ -147,17 +42,6 @@ def test_a_fragment_whose_beginning_is_missing_says_so(tmp_path: Path) -> None:
     assert np.array_equal(first.obs, episode.obs[:6])
     assert (len(second), second.first_step) == (20, 10)
     assert np.array_equal(second.obs, late.obs)
-
-
-def test_several_writers_share_a_folder_and_a_prefix(tmp_path: Path) -> None:
-    episodes = random_episodes(CARTPOLE, [5, 6, 7, 8])
-    writers = [make_writer(tmp_path, CARTPOLE, max_file_size=1) for _ in range(2)]
-    for number, episode in enumerate(episodes):
-        writers[number % 2].write(episode)
-    for writer in writers:
-        writer.close()
-    assert len(list(tmp_path.glob("data-*.parquet"))) == 4
-    assert_same(read(tmp_path), episodes, CARTPOLE)
 
 
 def test_a_writer_keeps_nothing_of_the_callers_arrays(tmp_path: Path) -> None:
@@ -210,18 +94,15 @@ def test_only_the_columns_asked_for_are_compressed(tmp_path: Path) -> None:
     assert packed == {"obs", "action"}
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
+def test_wrong_options_are_refused(tmp_path: Path) -> None:
+    for options, problem in (
         ({"format": "parqet"}, "'parqet' of output is not known.*did you mean 'parquet'"),
         ({"compress_columns": ["obz"]}, "no column is called 'obz'.*did you mean 'obs'"),
         ({"max_file_size": 0}, "size 0 is not allowed"),
         ({"max_rows_per_file": 0}, "rows_per_file 0 is not allowed"),
-    ],
-)
-def test_wrong_options_are_refused(tmp_path: Path, options: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ConfigError, match=problem):
-        make_writer(tmp_path, CARTPOLE, **options)
+    ):
+        with pytest.raises(ConfigError, match=problem):
+            make_writer(tmp_path, CARTPOLE, **options)
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
@@ -230,13 +111,6 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     writer.write(random_episodes(CARTPOLE, [5])[0])
     with pytest.raises(DataError, match="file cannot be written to"):
         writer.close()
-
-
-def test_other_spaces_than_the_files_state_are_refused(tmp_path: Path) -> None:
-    written(tmp_path, random_episodes(CARTPOLE, [5]), CARTPOLE)
-    other = DataSpaces(CARTPOLE.observation, gym.spaces.Discrete(3))
-    with pytest.raises(DataError, match=r"data-000000.parquet, column 'action'.*n 2 against 3"):
-        read(tmp_path, other)
 
 
 def test_files_that_state_different_spaces_are_both_named(tmp_path: Path) -> None:

@@ -61,18 +61,22 @@ def check(kind: str, found: list[Episode], happened: dict[Key, Happened]) -> Non
         assert where_of(kind, episode.obs)[:, 3].tolist() == list(range(len(episode) + 1))
 
 
+later = pytest.mark.full
+
+
 @pytest.mark.parametrize(
     ("format", "kind", "length"),
     [
-        ("parquet", "nested", 90),
-        ("parquet", "continuous", 10),
+        ("parquet", "nested", 10),
+        pytest.param("parquet", "nested", 90, marks=later),
+        pytest.param("parquet", "continuous", 10, marks=later),
         ("parquet", "masked", 10),
-        ("json", "nested", 90),
+        ("json", "nested", 10),
         ("json", "continuous", 10),
-        ("json", "masked", 10),
+        pytest.param("json", "masked", 10, marks=later),
         pytest.param("minari", "tree", 90, marks=pytest.mark.slow),  # it alters images
         ("minari", "continuous", 10),
-        ("minari", "masked", 10),
+        pytest.param("minari", "masked", 10, marks=later),
     ],
 )
 def test_what_is_recorded_is_what_happened(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from refusals import Golden, refusals
 from telling_agents import BOX, PATTERNS, SEEN, Scripted, TellingAgents, reward_of, scripted, who
 
 from trainables.core.errors import ConfigError
@@ -18,63 +20,58 @@ from trainables.runtime.envs.multi_agent.forms import MultiAgentApiError
 from trainables.runtime.envs.sub_environment import SubEnvironmentError
 
 NO_END = {"__all__": False}
-WRONG_STEPS: list[tuple[dict[str, Any], str]] = [
-    ({"result": (1, 2)}, r"step returns \(int, int\), not \(observations, rewards, termin"),
-    ({"result": None}, "step returns a NoneType, not"),
-    ({"obs": []}, r"step returns \(list, dict, dict, dict, dict\), not"),
-    ({"terminateds": {}}, "step's terminateds has no key '__all__'"),
-    ({"truncateds": {"a": True}}, r"step's truncateds has no key '__all__'.*it has \['a'\]"),
-    ({"terminateds": {"__all__": 1}}, r"step's terminateds\['__all__'\] is 1 \(int\), not a bool"),
-    ({"truncateds": NO_END | {"b": None}}, r"step's truncateds\['b'\] is None .*, not a bool"),
-    ({"obs": {"c": SEEN}}, r"observation is of agent 'c', which is unknown; .* \['a', 'b'\]"),
-    ({"rewards": {"c": 1.0}}, "a reward is of agent 'c', which is unknown"),
-    ({"infos": {"c": {}}}, r"an info is of agent 'c', .*\['a', 'b'\], and '__common__'"),
-    ({"terminateds": NO_END | {"c": False}}, "an entry in terminateds is of agent 'c'"),
-    ({"obs": {"a": np.zeros(3)}}, r"observation of agent 'a' has shape \(3,\), the space has \(2"),
-    ({"obs": {"a": np.zeros(2, int) + 1j}}, "observation of agent 'a' has dtype complex128, the "),
-    ({"obs": {"b": [[1], [1, 2]]}}, "observation of agent 'b' is no array"),
-    ({"rewards": {"b": "1"}}, r"reward of agent 'b' is '1' \(str\), not a finite number"),
-    ({"rewards": {"b": np.ones(1)}}, "reward of agent 'b' is .*, not a finite number"),
-]
+STRANGER = {"c": SEEN}
 
 
-@pytest.mark.parametrize(("parts", "message"), WRONG_STEPS, ids=lambda value: str(value)[:40])
-def test_wrong_steps_are_errors(parts: dict[str, Any], message: str) -> None:
-    slots = scripted(**parts)
+def in_slots(parts: dict[str, Any], reset: Any = None) -> None:
+    slots = scripted(reset=reset, **parts)
     slots.reset()
-    with pytest.raises(MultiAgentApiError, match=r"^env 'duel', slot 0, step 1: .*" + message):
-        slots.step([np.zeros(2, np.int64)])
-    env = Scripted(parts)
-    with pytest.raises(ConfigError, match=r"^env 'duel', step 1: "):
-        check_multi_agent_env(env, "duel")
+    slots.step([np.zeros(2, np.int64)])
 
 
-@pytest.mark.parametrize("reward", [np.nan, float("inf"), np.float32("-inf")])
-def test_a_reward_that_is_not_finite_is_an_error(reward: Any) -> None:
-    slots = scripted(rewards={"a": reward})
-    slots.reset()
-    with pytest.raises(
-        SubEnvironmentError, match=r"slot 0: step 1 raised .* agent 'a' is -?(inf|nan),"
-    ):
-        slots.step([np.zeros(2, np.int64)])
-    with pytest.raises(ConfigError, match=r"'duel': step 1 raised .*not a finite number"):
-        check_multi_agent_env(Scripted({"rewards": {"a": reward}}), "duel")
+def checked(parts: dict[str, Any], reset: Any = None) -> None:
+    check_multi_agent_env(Scripted(parts, reset), "duel")
 
 
-@pytest.mark.parametrize(
-    ("result", "message"),
-    [
-        (SEEN, r"reset returns a ndarray, not \(observations, infos\)"),
-        (({"a": SEEN}, None), r"reset returns \(dict, NoneType\), not"),
-        (({}, {}), "reset observes no agent: the episode is over before it begins"),
-        (({"c": SEEN}, {}), "an observation is of agent 'c'"),
-    ],
-)
-def test_wrong_resets_are_errors(result: Any, message: str) -> None:
-    with pytest.raises(MultiAgentApiError, match=r"^env 'duel', slot 0, reset: " + message):
-        scripted(reset=result).reset()
-    with pytest.raises(ConfigError, match=message):
-        check_multi_agent_env(Scripted(reset=result), "duel")
+def test_wrong_resets_and_steps_are_errors(golden: Golden) -> None:
+    steps: list[dict[str, Any]] = [
+        {"result": (1, 2)},
+        {"result": None},
+        {"obs": []},
+        {"terminateds": {}},
+        {"truncateds": {"a": True}},
+        {"terminateds": {"__all__": 1}},
+        {"truncateds": NO_END | {"b": None}},
+        {"obs": STRANGER},
+        {"rewards": {"c": 1.0}},
+        {"infos": {"c": {}}},
+        {"terminateds": NO_END | {"c": False}},
+        {"obs": {"a": np.zeros(3)}},
+        {"obs": {"a": np.zeros(2, int) + 1j}},
+        {"obs": {"b": [[1], [1, 2]]}},
+        {"rewards": {"b": "1"}},
+        {"rewards": {"b": np.ones(1)}},
+    ]
+    resets = [SEEN, ({"a": SEEN}, None), ({}, {}), (STRANGER, {})]
+    cases: dict[str, Any] = {f"step: {parts}": (parts,) for parts in steps}
+    cases |= {f"reset: {result}": ({}, result) for result in resets}
+    texts = refusals(in_slots, cases, MultiAgentApiError)
+    of_numpy = r"(is no array): .*"
+    texts = {case: re.sub(of_numpy, r"\1: <why>", text) for case, text in texts.items()}
+    golden("dict_slots/wrong_steps", texts)
+    only_checked = [SEEN + 3, SEEN.astype(np.float64), SEEN * np.nan, [0.0, 0.0]]
+    cases |= {f"only checked: {obs!r}": ({"obs": {"a": SEEN, "b": obs}},) for obs in only_checked}
+    golden("dict_slots/wrong_steps_in_checks", refusals(checked, cases))
+
+
+def test_a_reward_that_is_not_finite_is_an_error() -> None:
+    for reward in (np.nan, float("inf"), np.float32("-inf")):
+        parts = {"rewards": {"a": reward}}
+        says = r"slot 0: step 1 raised .* agent 'a' is -?(inf|nan),"
+        with pytest.raises(SubEnvironmentError, match=says):
+            in_slots(parts)
+        with pytest.raises(ConfigError, match=r"'duel': step 1 raised .*not a finite number"):
+            checked(parts)
 
 
 def test_an_agent_that_has_ended_is_silent() -> None:
@@ -134,23 +131,23 @@ def _with(**attributes: Any) -> Callable[[], Any]:
     return make
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (_with(possible_agents=[]), "has no possible_agents"),
-        (_with(possible_agents=["a", "a"]), "possible_agents has 'a'; allowed: each id once"),
-        (_with(possible_agents=["a", "__all__"]), "possible_agents has '__all__'"),
-        (_with(observation_spaces={"a": BOX}), "observation space of agent 'b' is None: set"),
-        (_with(action_space=None), "action space of agent 'a' is None"),
-        (_with(action_space=gym.spaces.Text(3)), "action space of agent 'a' Text.* not supported"),
-        (lambda: gym.make("CartPole-v1"), "is a TimeLimit, not a MultiAgentEnv"),
-    ],
-)
-def test_agents_and_spaces_must_be_said(make: Callable[[], Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=r"^env 'duel', slot 0.*" + message):
+def test_agents_and_spaces_must_be_said(golden: Golden) -> None:
+    makes: dict[str, Any] = {
+        "nobody": _with(possible_agents=[]),
+        "twice": _with(possible_agents=["a", "a"]),
+        "__all__": _with(possible_agents=["a", "__all__"]),
+        "an observation space": _with(observation_spaces={"a": BOX}),
+        "no action space": _with(action_space=None),
+        "text as action": _with(action_space=gym.spaces.Text(3)),
+        "one agent": lambda: gym.make("CartPole-v1"),
+    }
+
+    def slots(make: Callable[[], Any]) -> None:
         DictSlots([make], names=["env 'duel', slot 0"])
-    with pytest.raises(ConfigError, match=r"^env 'duel'.*" + message):
-        check_multi_agent_env(make(), "duel")
+
+    texts = refusals(slots, makes)
+    theirs = refusals(lambda make: check_multi_agent_env(make(), "duel"), makes)
+    golden("dict_slots/agents_and_spaces", texts | {f"check: {k}": v for k, v in theirs.items()})
 
 
 def test_all_slots_have_the_same_agents() -> None:
@@ -159,25 +156,11 @@ def test_all_slots_have_the_same_agents() -> None:
         DictSlots([lambda: made[0], lambda: made[1]])
 
 
-@pytest.mark.parametrize("kind", PATTERNS)
-def test_environments_that_keep_to_the_api_pass_the_check(kind: str) -> None:
+def test_environments_that_keep_to_the_api_pass_the_check() -> None:
     state = np.random.get_state()[1]
-    check_multi_agent_env(PATTERNS[kind](EnvContext({"length": 3})), kind)
+    for name, kind in PATTERNS.items():
+        check_multi_agent_env(kind(EnvContext({"length": 3})), name)
     np.testing.assert_array_equal(np.random.get_state()[1], state)
-
-
-@pytest.mark.parametrize(
-    ("obs", "message"),
-    [
-        (SEEN + 3, r"agent 'b' is 3.0 at \[0\], the space has \[-1.0, 1.0\] there"),
-        (SEEN.astype(np.float64), "agent 'b' has dtype float64, the space has float32"),
-        (SEEN * np.nan, "agent 'b' has NaN in it"),
-        ([0.0, 0.0], "agent 'b' is a list, not an array of float32"),
-    ],
-)
-def test_the_check_looks_at_what_is_in_the_spaces(obs: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match="^env 'duel', step 1: the observation of " + message):
-        check_multi_agent_env(Scripted({"obs": {"a": SEEN, "b": obs}}), "duel")
 
 
 # ------------------------------------------------------------------ restarts

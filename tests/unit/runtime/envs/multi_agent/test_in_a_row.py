@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainables.core.errors import ConfigError
 from trainables.runtime.envs.multi_agent.native import NATIVE, ConnectFour, TicTacToe
 from trainables.runtime.envs.multi_agent.native.board import has_row, rows_of
 from trainables.runtime.envs.multi_agent.native.in_a_row import InARowGame
@@ -132,18 +131,3 @@ def test_slots_are_apart() -> None:
     assert game.count.tolist() == [0, 6] and not game.plies[0].any()
     assert step.groups[0].acts.tolist() == [True, False, True, False]
     assert step.groups[0].begins.tolist() == [True, False, False, False]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "named"),
-    [
-        ({"rows": 0}, "rows=0"),
-        ({"length": 1}, "length=1"),
-        ({"length": 4}, "length=4"),
-        ({"rows": 40, "columns": 40}, "1024 cells"),
-        ({"size": 3}, "no 'size'"),
-    ],
-)
-def test_boards_on_which_nobody_could_play(sizes: dict[str, int], named: str) -> None:
-    with pytest.raises(ConfigError, match=named):
-        NATIVE["tic_tac_toe"](sizes, 1)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from agents_play import allowed_actions
 from telling_agents import PATTERNS, TellingAgents, row, where_of
+from tiers import rarely
 
 from trainables import A2CConfig, APPOConfig, IMPALAConfig, PPOConfig
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.multi_agent.dict_slots import DictSlots
 from trainables.runtime.envs.multi_agent.joint_observations import JOINT_OBS, JointObservations
 from trainables.runtime.envs.multi_agent.native import NATIVE
-from trainables.runtime.envs.multi_agent.vector_env import AgentsStep
 
 SLOTS = 2
 
@@ -24,18 +25,6 @@ def made(kind: type[TellingAgents]) -> tuple[JointObservations, DictSlots]:
     makers = [partial(kind, {"num_agents": 3, "slot": slot}) for slot in range(SLOTS)]
     slots = DictSlots(makers)
     return JointObservations(slots), slots
-
-
-def actions(env: Any, step: AgentsStep) -> list[Any]:
-    """The only action that `Masked` allows, else the first."""
-    batches = []
-    for group, rows in zip(env.groups, step.groups, strict=True):
-        if "action_mask" in rows.obs:
-            batches.append(rows.obs["action_mask"].argmax(1))
-        else:
-            zero = np.zeros(group.action_space.shape, group.action_space.dtype)
-            batches.append(np.stack([zero] * len(rows.acts)))
-    return batches
 
 
 def key_of(env: Any, agent: Any, seen_by: Any) -> str:
@@ -52,6 +41,7 @@ def test_each_sees_what_all_were_shown_last_in_this_episode(pattern: str) -> Non
     step = env.reset([1, 2])
     begun: set[tuple[int, Any]] = set()
     num_hidden = num_resets = 0
+    rng = np.random.default_rng(0)
     for _ in range(40):
         for slot in range(SLOTS):
             if step.resets[slot]:
@@ -74,17 +64,16 @@ def test_each_sees_what_all_were_shown_last_in_this_episode(pattern: str) -> Non
                     its_group, its_row = row(env, slot, other)
                     joint = step.groups[its_group].obs[JOINT_OBS][key_of(env, agent, other)]
                     np.testing.assert_array_equal(where_of(joint)[its_row], own)
-        step = env.step(actions(env, step))
+        step = env.step(allowed_actions(env, step, rng))
     assert num_resets > 2 * SLOTS
     assert num_hidden or pattern not in ("turns", "join later", "sometimes absent")
 
 
-@pytest.mark.parametrize("name", sorted(NATIVE))
-def test_observations_are_of_their_spaces(name: str) -> None:
-    env = JointObservations(NATIVE[name]({}, 2))
-    for group, rows in zip(env.groups, env.reset([0, 1]).groups, strict=True):
-        first = _first(rows.obs)
-        assert group.observation_space.contains(first)
+def test_observations_are_of_their_spaces() -> None:
+    for name in sorted(NATIVE):
+        env = JointObservations(NATIVE[name]({}, 2))
+        for group, rows in zip(env.groups, env.reset([0, 1]).groups, strict=True):
+            assert group.observation_space.contains(_first(rows.obs)), name
 
 
 def _first(tree: Any) -> Any:
@@ -93,16 +82,16 @@ def _first(tree: Any) -> Any:
 
 def test_a_state_goes_on_alike() -> None:
     env = JointObservations(NATIVE["multi_agent_grid_world"]({"max_steps": 5}, 3))
-    step = env.reset([1, 2, 3])
+    step, rng = env.reset([1, 2, 3]), np.random.default_rng(0)
     for _ in range(4):
-        step = env.step(actions(env, step))
+        step = env.step(allowed_actions(env, step, rng))
     state = env.get_state()
     assert state is not None
     other = JointObservations(NATIVE["multi_agent_grid_world"]({"max_steps": 5}, 3))
     other.reset([7, 8, 9])
     other.set_state(state)
     for _ in range(12):
-        given = actions(env, step)
+        given = allowed_actions(env, step, rng)
         step, its = env.step(given), other.step(given)
         for rows, theirs in zip(step.groups, its.groups, strict=True):
             for name, part in rows.obs[JOINT_OBS].items():
@@ -110,20 +99,18 @@ def test_a_state_goes_on_alike() -> None:
                     np.testing.assert_array_equal(values, theirs.obs[JOINT_OBS][name][key])
 
 
-class _SameNames(TellingAgents):
+class _Named(TellingAgents):
+    names: ClassVar[list[Any]] = [1, "1"]
+
     def __init__(self, env_config: Any = None):
         super().__init__(env_config)
-        self.possible_agents = [1, "1"]
+        self.possible_agents = self.names
         self.observation_spaces = dict.fromkeys(self.possible_agents, gym.spaces.Discrete(2))
         self.action_spaces = dict.fromkeys(self.possible_agents, gym.spaces.Discrete(2))
 
 
-class _NamedAsAKey(TellingAgents):
-    def __init__(self, env_config: Any = None):
-        super().__init__(env_config)
-        self.possible_agents = ["next_1", "other"]
-        self.observation_spaces = dict.fromkeys(self.possible_agents, gym.spaces.Discrete(2))
-        self.action_spaces = dict.fromkeys(self.possible_agents, gym.spaces.Discrete(2))
+class _NamedAsAKey(_Named):
+    names: ClassVar[list[Any]] = ["next_1", "other"]
 
 
 class _Knows(TellingAgents):
@@ -134,7 +121,7 @@ class _Knows(TellingAgents):
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (_SameNames, "alike as strings"),
+        (_Named, "alike as strings"),
         (_NamedAsAKey, "'next_1' of an agent"),
         (_Knows, "already; allowed: critic_obs"),
     ],
@@ -154,6 +141,7 @@ def convoy(**settings: Any) -> Any:
     return config.update_from_dict({"gamma": 0.95, "seed": 0, **settings}).build()
 
 
+@pytest.mark.full("test_other_algorithms_have_a_critic_of_all_agents_too")
 def test_a_critic_of_all_agents_knows_what_one_cannot() -> None:
     """The tolls of the others are most of a return."""
     explained = {}
@@ -190,7 +178,7 @@ def test_its_evaluations_have_the_same_observations() -> None:
         assert alone in range(4)
 
 
-@pytest.mark.parametrize("kind", [A2CConfig, APPOConfig, IMPALAConfig])
+@pytest.mark.parametrize("kind", rarely([A2CConfig, APPOConfig, IMPALAConfig], [APPOConfig]))
 def test_other_algorithms_have_a_critic_of_all_agents_too(kind: Any) -> None:
     config = kind().environment("convoy").multi_agent(policies=["driver"], centralized_critic=True)
     config.multi_agent(policy_mapping_fn={"*": "driver"}).env_runners(num_envs_per_env_runner=4)

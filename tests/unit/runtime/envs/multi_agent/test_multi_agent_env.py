@@ -31,9 +31,9 @@ ONE = Box(0, 1, (1,), np.float32)
 
 
 def test_processes_of_environments_need_neither_torch_nor_ray() -> None:
-    names = "checks", "dict_slots", "independent_agents", "multi_agent_env"
+    names = "checks", "dict_slots", "independent_agents", "multi_agent_env", "native", "pettingzoo"
     code = "".join(f"import trainables.runtime.envs.multi_agent.{name}\n" for name in names)
-    code += "import sys; print({'torch', 'ray'} & set(sys.modules))"
+    code += "import sys; print({'torch', 'ray', 'pettingzoo'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
@@ -49,19 +49,16 @@ class Spaced(MultiAgentEnv):
         super().__init__()
 
 
-@pytest.mark.parametrize(
-    ("attributes", "of_1"),
-    [
+def test_spaces_are_by_agent_or_one_for_all() -> None:
+    by_agent: dict[Any, gym.Space] = {"a": WHERE, 1: ONE}
+    for attributes, of_1 in (
         ({"observation_space": ONE}, ONE),
-        ({"observation_space": Dict({"a": WHERE, 1: ONE}, sort_keys=False)}, ONE),
-        ({"observation_space": {"a": WHERE, 1: ONE}}, ONE),
-        ({"observation_spaces": {"a": WHERE, 1: ONE}, "observation_space": WHERE}, ONE),
+        ({"observation_space": Dict(by_agent, sort_keys=False)}, ONE),
+        ({"observation_space": by_agent}, ONE),
+        ({"observation_spaces": by_agent, "observation_space": WHERE}, ONE),
         ({"observation_space": Dict({"mask": ONE})}, Dict({"mask": ONE})),
-    ],
-    ids=["one for all", "Dict by agent", "dict by agent", "spaces", "Dict for all"],
-)
-def test_spaces_are_by_agent_or_one_for_all(attributes: dict[str, Any], of_1: gym.Space) -> None:
-    assert Spaced(**attributes).get_observation_space(1) == of_1
+    ):
+        assert Spaced(**attributes).get_observation_space(1) == of_1
 
 
 def test_a_space_that_is_not_said_is_an_error() -> None:
@@ -152,9 +149,8 @@ def test_members_of_a_group_must_act_together() -> None:
         slots.step([(np.zeros(1, np.int64),) * 2, np.zeros(1, np.int64)])
 
 
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [
+def test_wrong_groups_are_errors() -> None:
+    wrong: list[tuple[dict[Any, Any], str]] = [
         ({"g": []}, "'g' has no members"),
         (
             {"g": ["nobody"]},
@@ -162,11 +158,10 @@ def test_members_of_a_group_must_act_together() -> None:
         ),
         ({"g": ["agent_0"], "h": ["agent_0"]}, "'agent_0' is in 'g' and in 'h'"),
         ({"agent_1": ["agent_0"]}, "'agent_1' is an agent that is in no group"),
-    ],
-)
-def test_wrong_groups_are_errors(groups: dict[Any, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        grouped(TellingAgents, groups)
+    ]
+    for groups, message in wrong:
+        with pytest.raises(ConfigError, match=message):
+            grouped(TellingAgents, groups)
 
 
 def test_a_space_of_groups_must_have_a_part_for_each_member() -> None:
@@ -261,9 +256,7 @@ def test_a_class_of_copies_is_not_taken_for_another() -> None:
         resolve_callable(name)
 
 
-@pytest.mark.parametrize("count", [0, 1.0, "2", True])
-def test_num_agents_must_be_a_number_of_agents(count: Any) -> None:
-    with pytest.raises(
-        ConfigError, match=r"env_config: num_agents = .* is not allowed; allowed: in"
-    ):
-        make_multi_agent("CartPole-v1")({"num_agents": count})
+def test_num_agents_must_be_a_number_of_agents() -> None:
+    for count in (0, 1.0, "2", True):
+        with pytest.raises(ConfigError, match=r"num_agents = .* is not allowed; allowed: in"):
+            make_multi_agent("CartPole-v1")({"num_agents": count})

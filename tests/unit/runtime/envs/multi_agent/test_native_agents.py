@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
+from agents_play import allowed_actions, played
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
+from refusals import Golden, refusals
 
-from trainables.core.errors import ConfigError
 from trainables.runtime.envs.multi_agent.independent_agents import make_multi_agent
 from trainables.runtime.envs.multi_agent.native import (
     NATIVE,
@@ -23,7 +23,6 @@ from trainables.runtime.envs.multi_agent.native import (
 )
 from trainables.runtime.envs.multi_agent.native.matrix_game import PAYOFFS
 from trainables.runtime.envs.multi_agent.native.streams import SlotStreams
-from trainables.runtime.envs.multi_agent.vector_env import AgentsStep, AgentsVectorEnv
 
 EVERY_GAME = pytest.mark.parametrize("name", sorted(NATIVE))
 IN_TURNS = ["connect_four", "tic_tac_toe"]  # their own tests say who acts: test_in_a_row.py
@@ -39,41 +38,6 @@ SHORT: dict[str, dict[str, Any]] = {
     "tic_tac_toe": {},
     "connect_four": {"rows": 3, "columns": 3, "length": 3},
 }
-
-
-def allowed_actions(
-    env: AgentsVectorEnv, step: AgentsStep, rng: np.random.Generator
-) -> list[np.ndarray]:
-    """Draw an action for each row, one that the mask allows if there is a mask."""
-    batches = []
-    for group, rows in zip(env.groups, step.groups, strict=True):
-        size = (len(rows.acts), group.action_space.n)
-        mask = rows.obs["action_mask"] if isinstance(rows.obs, dict) else np.ones(size)
-        batches.append((rng.random(size) * mask).argmax(axis=1))
-    return batches
-
-
-def seen(step: AgentsStep) -> list[Any]:
-    """Return a copy of all that a step gave, as arrays."""
-    found: list[Any] = [step.is_over, step.resets, step.replaced]
-    for rows in step.groups:
-        obs = list(rows.obs.values()) if isinstance(rows.obs, dict) else [rows.obs]
-        found += [*obs, rows.rewards, rows.terminated, rows.truncated, rows.acts, rows.begins]
-    return copy.deepcopy(found)
-
-
-def played(env: AgentsVectorEnv, step: AgentsStep, num_steps: int, seed: int) -> list[list[Any]]:
-    rng, record = np.random.default_rng(seed), []
-    for _ in range(num_steps):
-        step = env.step(allowed_actions(env, step, rng))
-        record.append(seen(step))
-    return record
-
-
-def assert_same(first: list[list[Any]], second: list[list[Any]]) -> None:
-    for one, other in zip(first, second, strict=True):
-        for a, b in zip(one, other, strict=True):
-            np.testing.assert_array_equal(a, b, strict=True)
 
 
 # ------------------------------------------------------------------ what all games keep to
@@ -105,20 +69,20 @@ def test_agents_begin_act_and_end_once_and_slots_reset_on_the_next_step(name: st
     assert num_over > 10
 
 
-@EVERY_GAME
-def test_rows_are_of_the_groups_spaces(name: str) -> None:
-    env = NATIVE[name](SHORT[name], 2)
-    step = env.reset(seed=[1, 2])
-    for _ in range(12):
-        for group, rows in zip(env.groups, step.groups, strict=True):
-            for row in range(len(rows.acts)):
-                obs = rows.obs
-                one = {k: v[row] for k, v in obs.items()} if isinstance(obs, dict) else obs[row]
-                assert group.observation_space.contains(one)
-            assert rows.rewards.dtype == np.float64
-            kinds = {rows.terminated.dtype, rows.truncated.dtype, rows.acts.dtype}
-            assert kinds == {np.dtype(bool)}
-        step = env.step(allowed_actions(env, step, np.random.default_rng(0)))
+def test_rows_are_of_the_groups_spaces() -> None:
+    for name in sorted(NATIVE):
+        env = NATIVE[name](SHORT[name], 2)
+        step = env.reset(seed=[1, 2])
+        for _ in range(12):
+            for group, rows in zip(env.groups, step.groups, strict=True):
+                for row in range(len(rows.acts)):
+                    obs = rows.obs
+                    one = {k: v[row] for k, v in obs.items()} if isinstance(obs, dict) else obs[row]
+                    assert group.observation_space.contains(one), name
+                assert rows.rewards.dtype == np.float64
+                kinds = {rows.terminated.dtype, rows.truncated.dtype, rows.acts.dtype}
+                assert kinds == {np.dtype(bool)}
+            step = env.step(allowed_actions(env, step, np.random.default_rng(0)))
 
 
 @EVERY_GAME
@@ -134,9 +98,9 @@ def test_state_goes_on_bit_by_bit(name: str) -> None:
     other = NATIVE[name](SHORT[name], 3)
     other.reset(seed=[0, 0, 0])
     other.set_state(state)
-    assert_same(played(other, step, 60, seed=3), expected)
+    np.testing.assert_equal(played(other, step, 60, seed=3), expected)
     other.set_state(state)
-    assert_same(played(other, step, 60, seed=3), expected)
+    np.testing.assert_equal(played(other, step, 60, seed=3), expected)
 
 
 @pytest.mark.parametrize("name", ["multi_agent_cartpole", "multi_agent_grid_world"])
@@ -156,39 +120,36 @@ def test_a_slot_depends_on_its_own_seed_only(name: str) -> None:
     assert len(np.unique(firsts[0], axis=0)) == 3, "each episode begins in the same way"
 
 
-@EVERY_GAME
-def test_settings_and_actions_that_are_not_known_are_named(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"{name}.*no 'num_agent'; allowed: "):
-        NATIVE[name]({"num_agent": 2}, 1)
-    env = NATIVE[name]({}, 2)
-    step = env.reset()
-    actions = allowed_actions(env, step, np.random.default_rng(0))
-    with pytest.raises(ConfigError, match=r"allowed: integers of shape \("):
-        env.step([actions[0][1:]])
-    row = int(np.flatnonzero(step.groups[0].acts)[-1])
-    agent = env.groups[0].agents[row % len(env.groups[0].agents)]
-    actions[0][row] = 9
-    with pytest.raises(ConfigError, match=f"{agent!r} of slot 1: action 9"):
+def test_settings_seeds_and_actions_that_are_not_known_are_named(golden: Golden) -> None:
+    def act(name: str, kind: str) -> None:
+        env = NATIVE[name]({}, 2)
+        step = env.reset(seed=[1] if kind == "seeds" else None)
+        actions = allowed_actions(env, step, np.random.default_rng(0))
+        if kind == "shape":
+            env.step([actions[0][1:]])
+        actions[0][int(np.flatnonzero(step.groups[0].acts)[-1])] = 9
         env.step(actions)
-    with pytest.raises(ConfigError, match="1 seeds for 2 slots"):
-        env.reset(seed=[1])
 
-
-@pytest.mark.parametrize(
-    ("name", "env_config", "words"),
-    [
-        ("multi_agent_cartpole", {"num_agents": 0}, "num_agents=0; allowed: .*at least 1"),
-        ("multi_agent_cartpole", {"num_agents": True}, "num_agents=True"),
-        ("multi_agent_grid_world", {"size": 2, "num_agents": 3}, "do not fit on 3 free cells"),
-        ("multi_agent_grid_world", {"shared_reward": 1}, "shared_reward=1; allowed: true"),
-        ("matrix_game", {"payoffs": "cordination"}, "did you mean 'coordination'"),
-        ("matrix_game", {"payoffs": [[1, 0], [0, 1]]}, "two matrices of the same shape"),
-        ("matrix_game", {"payoffs": [[[1, 0], [0]], [[1, 0], [0, 1]]]}, "of the same shape"),
-    ],
-)
-def test_wrong_settings_are_refused(name: str, env_config: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigError, match=f"env '{name}': .*{words}"):
-        NATIVE[name](env_config, 1)
+    kinds = ("seeds", "shape", "action")
+    cases = {f"{name}: {kind}": (name, kind) for name in sorted(NATIVE) for kind in kinds}
+    texts = refusals(act, cases)
+    given: list[tuple[str, dict[str, Any]]] = [
+        *((name, {"num_agent": 2}) for name in sorted(NATIVE)),
+        ("multi_agent_cartpole", {"num_agents": 0}),
+        ("multi_agent_cartpole", {"num_agents": True}),
+        ("multi_agent_grid_world", {"size": 2, "num_agents": 3}),
+        ("multi_agent_grid_world", {"shared_reward": 1}),
+        ("matrix_game", {"payoffs": "cordination"}),
+        ("matrix_game", {"payoffs": [[1, 0], [0, 1]]}),
+        ("matrix_game", {"payoffs": [[[1, 0], [0]], [[1, 0], [0, 1]]]}),
+        ("tic_tac_toe", {"rows": 0}),
+        ("tic_tac_toe", {"length": 1}),
+        ("tic_tac_toe", {"length": 4}),
+        ("tic_tac_toe", {"rows": 40, "columns": 40}),
+    ]
+    cases = {f"{name}: {env_config}": (name, env_config) for name, env_config in given}
+    texts |= refusals(lambda name, env_config: NATIVE[name](env_config, 1), cases)
+    golden("native_agents/refused", texts)
 
 
 # ------------------------------------------------------------------ cart poles
@@ -396,16 +357,6 @@ def test_unseeded_streams_differ_between_environments() -> None:
     assert (first != second).any()
 
 
-def test_neither_torch_nor_ray_is_imported() -> None:
-    code = (
-        "import sys; import trainables.runtime.envs.multi_agent.native, "
-        "trainables.runtime.envs.multi_agent.pettingzoo; "
-        "print([name for name in ('torch', 'ray', 'pettingzoo') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 def test_a_convoy_is_paid_for_carts_that_arrive_together() -> None:
     env, rng = ConvoyGame(2, num_agents=3, roads=4, legs=5, toll=2.0), np.random.default_rng(0)
     step = env.reset([3, 4])
@@ -441,20 +392,20 @@ def test_the_returns_of_a_convoy_are_those_of_its_description() -> None:
 # ------------------------------------------------------------------ the two-step game
 
 
-@pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize(("one", "other", "paid"), [(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 8)])
-def test_two_step_game_is_the_papers(first: int, one: int, other: int, paid: float) -> None:
+def test_two_step_game_is_the_papers() -> None:
     """Agent 0 chooses 2A, which pays 7, or 2B; each agent is paid half of it."""
-    game = TwoStepGame(1)
-    game.reset(seed=[0])
-    assert game.states().tolist() == [[1, 0, 0]]
-    step = game.step([np.array([first, one])])  # what agent 1 does in the first step is nothing
-    (rows,) = step.groups
-    assert not step.is_over.any() and rows.rewards.tolist() == [0, 0]
-    assert game.states().tolist() == [[0, 1, 0] if first == 0 else [0, 0, 1]]
-    np.testing.assert_array_equal(rows.obs, np.repeat(game.states(), 2, 0))
-    (rows,) = (step := game.step([np.array([one, other])])).groups
-    assert step.is_over.all() and rows.terminated.all() and not rows.truncated.any()
-    assert rows.rewards.sum() == (7 if first == 0 else paid)
-    game.step([np.array([0, 0])])
-    assert game.states().tolist() == [[1, 0, 0]]
+    paid = {(0, 0): 0, (0, 1): 1, (1, 0): 1, (1, 1): 8}
+    for first, one, other in itertools.product((0, 1), repeat=3):
+        game = TwoStepGame(1)
+        game.reset(seed=[0])
+        assert game.states().tolist() == [[1, 0, 0]]
+        step = game.step([np.array([first, one])])  # what agent 1 does at first is nothing
+        (rows,) = step.groups
+        assert not step.is_over.any() and rows.rewards.tolist() == [0, 0]
+        assert game.states().tolist() == [[0, 1, 0] if first == 0 else [0, 0, 1]]
+        np.testing.assert_array_equal(rows.obs, np.repeat(game.states(), 2, 0))
+        (rows,) = (step := game.step([np.array([one, other])])).groups
+        assert step.is_over.all() and rows.terminated.all() and not rows.truncated.any()
+        assert rows.rewards.sum() == (7 if first == 0 else paid[one, other])
+        game.step([np.array([0, 0])])
+        assert game.states().tolist() == [[1, 0, 0]]

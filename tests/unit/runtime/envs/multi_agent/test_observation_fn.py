@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from agents_play import allowed_actions
 from telling_agents import PATTERNS, TellingAgents, where_of
 
 from trainables import PPOConfig
@@ -74,7 +75,7 @@ def test_it_sees_whatever_agents_are_shown_and_nothing_else_changes(pattern: str
     plain = slots_of(config_of(None, PATTERNS[pattern]), 2)
     changed = slots_of(config_of(ten_more, PATTERNS[pattern]), 2)
     assert all(isinstance(env, ObservationFn) for env in changed.envs)
-    steps = [slots.reset([1, 2]) for slots in (plain, changed)]
+    steps, rng = [slots.reset([1, 2]) for slots in (plain, changed)], np.random.default_rng(0)
     for _ in range(20):
         for mine, theirs in zip(steps[0].groups, steps[1].groups, strict=True):
             for name in ("rewards", "terminated", "truncated", "acts", "begins"):
@@ -86,10 +87,7 @@ def test_it_sees_whatever_agents_are_shown_and_nothing_else_changes(pattern: str
                 where_of(theirs.obs)[shown], where_of(mine.obs)[shown] + 1000
             )
         assert steps[0].infos == steps[1].infos
-        actions = [
-            np.zeros((len(rows.acts), *group.action_space.shape), group.action_space.dtype)
-            for rows, group in zip(steps[0].groups, plain.groups, strict=True)
-        ]
+        actions = allowed_actions(plain, steps[0], rng)
         steps = [slots.step(actions) for slots in (plain, changed)]
 
 
@@ -120,23 +118,20 @@ def test_an_observation_of_another_space_names_agent_and_shapes(check: bool) -> 
         slots_of(config_of(twice, agent_0=DOUBLE), check=check).reset([0])
 
 
-@pytest.mark.parametrize(
-    ("function", "words"),
-    [
+def test_what_is_wrong_with_it_is_no_reason_to_replace_an_environment() -> None:
+    wrong: list[tuple[Any, str]] = [
         (lambda agent_obs: None, "returned a NoneType, not a dict by agent"),
         (lambda agent_obs: {"agent_0": agent_obs["agent_0"]}, "exactly those that"),
         (lambda agent_obs: agent_obs | {"me": 0}, r"agents \['agent_0', 'agent_1', 'me'\]"),
         (lambda agent_obs: agent_obs["nobody"], "raised KeyError: 'nobody'"),
         (lambda agent_obs, episode: {a: episode.length for a in agent_obs}, "AttributeError"),
-    ],
-)
-def test_what_is_wrong_with_it_is_no_reason_to_replace_an_environment(
-    function: Any, words: str
-) -> None:
-    slots = slots_of(config_of(function), restart=True)
-    with pytest.raises(SubEnvironmentError, match=rf"slot 0 .*reset: observation_fn = .*{words}"):
-        slots.reset([0])
-    assert slots.num_restarts == 0
+    ]
+    for function, words in wrong:
+        slots = slots_of(config_of(function), restart=True)
+        says = rf"slot 0 .*reset: observation_fn = .*{words}"
+        with pytest.raises(SubEnvironmentError, match=says):
+            slots.reset([0])
+        assert slots.num_restarts == 0
 
 
 def test_it_gets_as_much_as_it_takes() -> None:

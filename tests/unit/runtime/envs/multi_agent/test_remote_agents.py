@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agents_play import told
 from breaking_agents import BreakingAgents, breaking_by_function
 from telling_agents import PATTERNS
+from tiers import rarely
 
 from trainables import PPOConfig
 from trainables.core.errors import ConfigError
@@ -18,7 +20,6 @@ from trainables.runtime.envs.multi_agent.dict_slots import DictSlots
 from trainables.runtime.envs.multi_agent.forms import MultiAgentApiError
 from trainables.runtime.envs.multi_agent.make import make_slots
 from trainables.runtime.envs.multi_agent.remote_slot import RemoteAgentsSlot
-from trainables.runtime.envs.multi_agent.vector_env import AgentsStep
 from trainables.runtime.envs.remote.process import SlotDiedError
 from trainables.runtime.envs.slots import EnvOptions
 from trainables.runtime.envs.sub_environment import SubEnvironmentError
@@ -36,15 +37,9 @@ def breaking(num_envs: int = 2, env: Any = BreakingAgents, **given: Any) -> Dict
     return made
 
 
-def parts(step: AgentsStep) -> list[Any]:
-    """All that a step says, copied."""
-    rows = [{k: np.copy(v) for k, v in vars(group).items()} for group in step.groups]
-    return [rows, step.is_over.copy(), step.resets.copy(), step.replaced.copy(), step.infos]
-
-
 def played(slots: DictSlots, num_steps: int, first: int = 0) -> list[Any]:
     actions = np.random.default_rng(0).integers(0, 2, (first + num_steps, slots.num_envs * 2))
-    return [parts(slots.step([row])) for row in actions[first:]]
+    return [told(slots.step([row])) for row in actions[first:]]
 
 
 def in_both(num_steps: int, **given: Any) -> tuple[list[Any], list[Any], list[int]]:
@@ -52,7 +47,7 @@ def in_both(num_steps: int, **given: Any) -> tuple[list[Any], list[Any], list[in
     found, restarts = [], []
     for remote in (False, True):
         slots = breaking(remote=remote, restart=True, **given)
-        found.append([parts(slots.reset([4, 5])), *played(slots, num_steps)])
+        found.append([told(slots.reset([4, 5])), *played(slots, num_steps)])
         restarts.append(slots.num_restarts)
         slots.close()
     return found[0], found[1], restarts
@@ -84,7 +79,7 @@ def rollouts_of(env: Any, remote: bool, **env_config: Any) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("pattern", ["random turns", "two kinds"])
+@pytest.mark.parametrize("pattern", rarely(["random turns", "two kinds"], ["two kinds"]))
 def test_rows_are_those_of_slots_in_this_process(pattern: str) -> None:
     one, other = (rollouts_of(PATTERNS[pattern], remote) for remote in (False, True))
     assert {*one[1][0]} == {"p0", "p1"}
@@ -95,10 +90,10 @@ def test_rows_are_those_of_slots_in_this_process(pattern: str) -> None:
 def test_each_slot_has_a_process_without_large_packages() -> None:
     slots = breaking(tells=True, check=True)
     slots.reset()
-    told = [infos["__common__"] for infos in slots.step([np.zeros(4, np.int64)]).infos]
+    commons = [infos["__common__"] for infos in slots.step([np.zeros(4, np.int64)]).infos]
     slots.close()
-    assert len({os.getpid(), *(common["process"] for common in told)}) == 3
-    assert [common["has"] for common in told] == [[], []]
+    assert len({os.getpid(), *(common["process"] for common in commons)}) == 3
+    assert [common["has"] for common in commons] == [[], []]
 
 
 def test_the_state_crosses_processes_both_ways() -> None:
@@ -114,6 +109,7 @@ def test_the_state_crosses_processes_both_ways() -> None:
     there.close()
 
 
+@pytest.mark.full("test_rows_are_those_of_slots_in_this_process")
 def test_steps_are_made_side_by_side(tmp_path: Path) -> None:
     slots = breaking(meet=str(tmp_path))
     slots.reset()
@@ -122,6 +118,7 @@ def test_steps_are_made_side_by_side(tmp_path: Path) -> None:
     assert (tmp_path / "1 3").exists()
 
 
+@pytest.mark.full("test_a_process_that_dies_is_replaced")
 def test_an_environment_that_raises_is_replaced_as_in_this_process() -> None:
     one, other, restarts = in_both(9, breaks={1: "raise"})
     np.testing.assert_equal(one, other)
@@ -129,12 +126,12 @@ def test_an_environment_that_raises_is_replaced_as_in_this_process() -> None:
     assert [step[3].tolist() for step in one[:3]] == [[False, False]] * 2 + [[False, True]]
 
 
-@pytest.mark.parametrize("what", ["die", "make"])
+@pytest.mark.parametrize("what", rarely(["die", "make"], ["die"]))
 def test_a_process_that_dies_is_replaced(what: str, tmp_path: Path) -> None:
     """In the row that lost it only a fresh environment's reset is seen; the others go on."""
     slots = breaking(breaks={1: what}, once=str(tmp_path), restart=True)
     calm = breaking(remote=False)
-    found = [[parts(own.reset([4, 5])), *played(own, 8)] for own in (slots, calm)]
+    found = [[told(own.reset([4, 5])), *played(own, 8)] for own in (slots, calm)]
     assert [step[3].tolist() for step in found[0]] == [[False, n == 2] for n in range(9)]
     assert slots.num_restarts == (2 if what == "make" else 1)
     for own, other in zip(*found, strict=True):
@@ -216,6 +213,7 @@ def test_the_first_environment_is_checked_there() -> None:
     slots.close()
 
 
+@pytest.mark.full("test_rows_are_those_of_slots_in_this_process")
 def test_a_creator_of_several_agents_is_found_out() -> None:
     slots = breaking(1, breaking_by_function)
     assert slots.agents == ("agent_0", "agent_1")
