@@ -6,7 +6,9 @@ import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
@@ -30,24 +32,33 @@ from experiments.benchmarks.off_policy import Recorded, greedy_returns
 from experiments.benchmarks.trial_overhead import overheads
 from experiments.sweep.load import load_spec
 
+Drive = Callable[..., str]
 
-@pytest.fixture(autouse=True)
-def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+
+@pytest.fixture
+def drive(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Drive:
+    """Run a benchmark with arguments of its command line; what it shows."""
     monkeypatch.setattr(gather.console, "width", 120)
 
+    def driven(module: ModuleType, *given: object) -> str:
+        monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, given)])
+        module.main()
+        return capsys.readouterr().out
 
-def test_throughput(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = ["--rounds", "1", "--steps", "2048", "--warmup", "0", "--out", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["throughput", *given])
-    throughput.main()
-    shown = capsys.readouterr().out
+    return driven
+
+
+def kept(file: Path) -> Any:
+    return json.loads(file.read_text())["results"]
+
+
+def test_throughput(tmp_path: Path, drive: Drive) -> None:
+    given = ("--rounds", 1, "--steps", 2048, "--warmup", 0)
+    shown = drive(throughput, *given, "--out", tmp_path)
     assert "Tunescape" in shown and "bare loop" in shown and ">= 0.85" in shown
-    record = json.loads((tmp_path / "throughput.json").read_text())
-    assert set(record["results"]) == {"ours", "bare"}  # no peers without their interpreter
-    for name in ("ours", "bare"):
-        [result] = record["results"][name]
+    results = kept(tmp_path / "throughput.json")
+    assert set(results) == {"ours", "bare"}  # no peers without their interpreter
+    for name, [result] in results.items():
         assert result["contestant"] == name
         # Rows that only reset are no steps.
         assert 1800 < result["env_steps"] < 2 * 2048
@@ -56,27 +67,20 @@ def test_throughput(
         )
 
 
+@pytest.mark.full("test_throughput")
 @pytest.mark.parametrize(
     ("algorithm", "more", "file"),
     [("dqn", ["--slots", "8"], "throughput_dqn_8_slots"), ("sac", [], "throughput_sac")],
 )
 def test_off_policy_throughput(
-    algorithm: str,
-    more: list[str],
-    file: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    algorithm: str, more: list[str], file: str, tmp_path: Path, drive: Drive
 ) -> None:
-    given = ["--rounds", "1", "--steps", "80", "--warmup", "1050", "--out", str(tmp_path), *more]
-    monkeypatch.setattr(sys, "argv", ["throughput", "--algorithm", algorithm, *given])
-    throughput.main()
-    shown = capsys.readouterr().out
+    given = ("--rounds", 1, "--steps", 80, "--warmup", 1050, "--out", tmp_path, *more)
+    shown = drive(throughput, "--algorithm", algorithm, *given)
     assert "updates/s" in shown and ">= 0.85" in shown
-    record = json.loads((tmp_path / f"{file}.json").read_text())
-    assert set(record["results"]) == {"ours", "bare"}
-    for name in ("ours", "bare"):
-        [result] = record["results"][name]
+    results = kept(tmp_path / f"{file}.json")
+    assert set(results) == {"ours", "bare"}
+    for name, [result] in results.items():
         assert (result["contestant"], result["algorithm"]) == (name, algorithm)
         assert 80 <= result["env_steps"] < 300
         # The equal settings: one for each step, whatever the number of slots.
@@ -85,6 +89,7 @@ def test_off_policy_throughput(
         assert 0 < result["update_ms"] < result["seconds"] * 1000 / result["updates"]
 
 
+@pytest.mark.full("test_throughput")
 def test_dqn_and_the_bare_loop_in_turns() -> None:
     given = ["--pairs", "2", "--steps", "40", "--warmup", "1050"]
     done = subprocess.run(
@@ -98,23 +103,18 @@ def test_dqn_and_the_bare_loop_in_turns() -> None:
     assert 0.1 < result["ratio_mean"] < 10 and 0 < result["ours_cpu_ms"] < 100
 
 
+@pytest.mark.full("test_throughput")
 @pytest.mark.parametrize("algorithm", ["ppo", "sac"])
-def test_a_missed_score_counts_with_the_cap(
-    algorithm: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    given = ["--only", "bare", "--seeds", "1", "--cap", "0.2", "--out", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["time_to_score", "--algorithm", algorithm, *given])
-    time_to_score.main()
+def test_a_missed_score_counts_with_the_cap(algorithm: str, tmp_path: Path, drive: Drive) -> None:
+    given = ("--only", "bare", "--seeds", 1, "--cap", 0.2, "--out", tmp_path)
+    shown = drive(time_to_score, "--algorithm", algorithm, *given)
     file = "time_to_score.json" if algorithm == "ppo" else f"time_to_score_{algorithm}.json"
     record = json.loads((tmp_path / file).read_text())
     assert record["settings"]["target"] == (450.0 if algorithm == "ppo" else -250.0)
     [result] = record["results"]["bare"]
     assert not result["reached"]
     assert result["charged_seconds"] == 0.2
-    assert "1/1" in capsys.readouterr().out
+    assert "1/1" in shown
 
 
 @pytest.mark.parametrize(("algorithm", "episodes"), [("dqn", 100), ("sac", 20)])
@@ -130,6 +130,7 @@ def test_the_tuned_settings_are_the_shipped_ones(
     assert config["metrics_num_episodes_for_smoothing"] == episodes
 
 
+@pytest.mark.full("test_throughput")
 def test_a_curve_has_every_episode_and_a_greedy_evaluation() -> None:
     given = ("curve", "--env", "Pendulum-v1", "--steps", 1200)
     result = gather.measure("ours", None, *given, algorithm="sac")
@@ -154,7 +155,7 @@ def test_greedy_returns_repeat() -> None:
 
 
 def test_only_one_contestant_is_compiled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: Drive
 ) -> None:
     asked: list[tuple[str, str, bool]] = []
 
@@ -164,19 +165,18 @@ def test_only_one_contestant_is_compiled(
         return {"updates_per_second": rate, "update_ms": 1000 / rate}
 
     monkeypatch.setattr(compiled, "measure", measure)
-    monkeypatch.setattr(sys, "argv", ["compiled", "--rounds", "1", "--out", str(tmp_path)])
-    compiled.main()
+    shown = drive(compiled, "--rounds", 1, "--out", tmp_path)
     assert asked == [
         (name, algorithm, name == "compiled")
         for algorithm in ("dqn", "sac")
         for name in ("ours", "compiled")
     ]
-    assert "1.50" in capsys.readouterr().out
-    assert set(json.loads((tmp_path / "compiled.json").read_text())["results"]) == {"dqn", "sac"}
+    assert "1.50" in shown
+    assert set(kept(tmp_path / "compiled.json")) == {"dqn", "sac"}
 
 
 def test_fewer_seeds_of_peers_than_of_ours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: Drive
 ) -> None:
     def measure(name: str, _: object, *given: object, algorithm: str) -> dict[str, Any]:
         assert algorithm == "impala" and "--target=450.0" in given
@@ -185,18 +185,16 @@ def test_fewer_seeds_of_peers_than_of_ours(
         return {**result, "reached": name == "ours"}
 
     monkeypatch.setattr(time_to_score, "measure", measure)
-    given = ["--algorithm", "impala", "--peer-seeds", "2", "--out", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["time_to_score", *given, "--peers-python", sys.executable])
-    time_to_score.main()
-    shown = capsys.readouterr().out
+    given = ("--algorithm", "impala", "--peer-seeds", 2, "--peers-python", sys.executable)
+    shown = drive(time_to_score, *given, "--out", tmp_path)
     assert "2/2" in shown and "30.00" in shown and "ok (>= 4)" in shown
-    results = json.loads((tmp_path / "time_to_score_impala.json").read_text())["results"]
+    results = kept(tmp_path / "time_to_score_impala.json")
     assert {name: len(runs) for name, runs in results.items()} == {"ours": 5, "rllib": 2}
     assert results["rllib"][0]["charged_seconds"] == 300.0
 
 
 def test_scaling_shows_measurement_and_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: Drive
 ) -> None:
     def measure(name: str, _: object, *given: Any, algorithm: str) -> dict[str, Any]:
         count = given[given.index("--env-runners") + 1]
@@ -204,17 +202,15 @@ def test_scaling_shows_measurement_and_model(
         return {"env_steps_per_second": 10_000.0 * (1 + count), **costs}
 
     monkeypatch.setattr(scaling, "measure", measure)
-    monkeypatch.setattr(sys, "argv", ["scaling", "--rounds", "1", "--out", str(tmp_path)])
-    scaling.main()
-    assert "30,000" in capsys.readouterr().out
-    record = json.loads((tmp_path / "scaling.json").read_text())["results"]
+    assert "30,000" in drive(scaling, "--rounds", 1, "--out", tmp_path)
+    record = kept(tmp_path / "scaling.json")
     assert set(record["measured"]["ppo"]) == {"0", "1", "2"}
     assert record["modelled"]["impala"]["16"] == 40_000  # learning sets the pace
     assert record["modelled"]["ppo"]["2"] == 20_000
 
 
 def test_the_cost_of_an_evaluation_is_of_neighbours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: Drive
 ) -> None:
     # Rounds differ much more than an evaluation costs.
     def measure(name: str, _: object, *given: Any, algorithm: str) -> dict[str, Any]:
@@ -226,9 +222,8 @@ def test_the_cost_of_an_evaluation_is_of_neighbours(
         }
 
     monkeypatch.setattr(evaluation_cost, "measure", measure)
-    monkeypatch.setattr(sys, "argv", ["evaluation_cost", "--out", str(tmp_path)])
-    evaluation_cost.main()
-    assert "5.0%" in (shown := capsys.readouterr().out) and "ok (<= 0.1)" in shown
+    shown = drive(evaluation_cost, "--out", tmp_path)
+    assert "5.0%" in shown and "ok (<= 0.1)" in shown
 
 
 def test_memory_is_drawn(tmp_path: Path) -> None:
@@ -240,7 +235,7 @@ def test_memory_is_drawn(tmp_path: Path) -> None:
 
 
 def test_halfcheetah_draws_what_it_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drive: Drive
 ) -> None:
     def measure(name: str, _: object, *given: Any, algorithm: str) -> dict[str, Any]:
         seed = given[-1]
@@ -249,21 +244,13 @@ def test_halfcheetah_draws_what_it_measured(
         return {"episodes": episodes, "evaluation_mean": score, "seconds": 10.0, "seed": seed}
 
     monkeypatch.setattr(halfcheetah, "measure", measure)
-    given = ["--out", str(tmp_path / "out"), "--figures", str(tmp_path / "figures")]
-    given += ["--peers-python", sys.executable]
-    monkeypatch.setattr(sys, "argv", ["halfcheetah", *given])
-    halfcheetah.main()
-    assert "ok (>= 3001)" in capsys.readouterr().out
+    given = ("--out", tmp_path / "out", "--figures", tmp_path / "figures")
+    shown = drive(halfcheetah, *given, "--peers-python", sys.executable)
+    assert "ok (>= 3001)" in shown
     assert (tmp_path / "figures" / "halfcheetah.png").read_bytes().startswith(b"\x89PNG")
     for folder in ("out", "figures"):
-        record = json.loads((tmp_path / folder / "halfcheetah.json").read_text())
-        assert [run["seed"] for run in record["results"]["sb3"]] == [0, 1, 2]
-
-
-def test_slots_are_for_dqn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["throughput", "--algorithm", "sac", "--slots", "8"])
-    with pytest.raises(SystemExit, match="2"):
-        throughput.main()
+        results = kept(tmp_path / folder / "halfcheetah.json")
+        assert [run["seed"] for run in results["sb3"]] == [0, 1, 2]
 
 
 def test_overheads_are_what_lies_between_results() -> None:
@@ -272,18 +259,16 @@ def test_overheads_are_what_lies_between_results() -> None:
     assert overheads(ends) == pytest.approx([0.75, 0.5])
 
 
-def test_speed_of_memories(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = ["--out", str(tmp_path), "speed", "--rounds", "1", "--steps", "1024"]
-    monkeypatch.setattr(sys, "argv", ["recurrent", *given])
-    recurrent.main()
-    assert "<= 3" in capsys.readouterr().out
-    record = json.loads((tmp_path / "recurrent_speed.json").read_text())
-    assert set(record["results"]) == set(recurrent.NETWORKS)
-    assert all(result["env_steps"] >= 1024 for [result] in record["results"].values())
+@pytest.mark.full("test_throughput")
+def test_speed_of_memories(tmp_path: Path, drive: Drive) -> None:
+    shown = drive(recurrent, "--out", tmp_path, "speed", "--rounds", 1, "--steps", 1024)
+    assert "<= 3" in shown
+    results = kept(tmp_path / "recurrent_speed.json")
+    assert set(results) == set(recurrent.NETWORKS)
+    assert all(result["env_steps"] >= 1024 for [result] in results.values())
 
 
+@pytest.mark.full("test_throughput")
 def test_scores_of_memories(tmp_path: Path) -> None:
     result = recurrent.shown_run(("LSTM", 0, 2048, recurrent.TRIALS[0]), "trial")
     assert result["network"] == "LSTM" and result["curve"][-1][0] >= 2048
@@ -292,6 +277,7 @@ def test_scores_of_memories(tmp_path: Path) -> None:
     assert (tmp_path / "scores.png").stat().st_size > 10_000
 
 
+@pytest.mark.full("test_throughput")
 def test_a_contestant_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit, match=r"bare loop gave no result \(exit code 2\)"):
         gather.measure("bare", None, "no-such-task")
@@ -302,16 +288,15 @@ def test_a_contestant_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     [
         (["--peers-python", "/nowhere/python"], "there is no such file"),
         (["--only", "rllib"], "give --peers-python"),
+        (["--algorithm", "sac", "--slots", "8"], "2"),  # slots are for DQN
     ],
 )
-def test_peers_need_their_interpreter(
-    given: list[str], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["throughput", *given])
+def test_what_cannot_be_measured_is_told(given: list[str], message: str, drive: Drive) -> None:
     with pytest.raises(SystemExit, match=message):
-        throughput.main()
+        drive(throughput, *given)
 
 
+@pytest.mark.full("test_throughput")
 def test_the_peers_scripts_are_python() -> None:
     # They cannot be imported here: RLlib and Stable-Baselines3 are in their own environment.
     scripts = {of[name][0] for of in gather.SCRIPTS.values() for name in gather.PEERS if name in of}
@@ -320,19 +305,16 @@ def test_the_peers_scripts_are_python() -> None:
     subprocess.run([sys.executable, "-m", "py_compile", *paths], check=True)
 
 
-def test_tuned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.full("test_throughput")
+def test_tuned(tmp_path: Path, drive: Drive) -> None:
     """Each variant and seed once, however often the driver is started."""
     variants = ["--variant", "--variant", "config.advantage_std_floor=0"]
     given = ["floor", "--specs", "tuned/ppo/cartpole@2000", "--seeds", "3", *variants]
     given += ["--episodes", "2", "--figures", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["tuned", *given])
     for _ in range(2):
-        tuned.main()
-        shown = capsys.readouterr().out
+        shown = drive(tuned, *given)
         assert "as shipped" in shown and "advantage_std_floor=0" in shown
-        runs = json.loads((tmp_path / "floor.json").read_text())["results"]
+        runs = kept(tmp_path / "floor.json")
         assert [run["changes"] for run in runs] == [[], ["config.advantage_std_floor=0"]]
     for run in runs:
         steps, last = run["curve"][-1]
@@ -343,42 +325,30 @@ def test_tuned(
     assert (tmp_path / "floor.png").stat().st_size > 10_000
 
 
-def test_speed_with_several_agents(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = ["--rounds", "1", "--steps", "2048", "--warmup", "0", "--slots", "8"]
-    monkeypatch.setattr(sys, "argv", ["multi_agent_speed", *given, "--out", str(tmp_path)])
-    multi_agent_speed.main()
-    assert "native" in capsys.readouterr().out
+@pytest.mark.full("test_throughput")
+def test_speed_with_several_agents(tmp_path: Path, drive: Drive) -> None:
+    given = ("--rounds", 1, "--steps", 2048, "--warmup", 0, "--slots", 8)
+    assert "native" in drive(multi_agent_speed, *given, "--out", tmp_path)
     [file] = tmp_path.glob("*.json")
-    results = json.loads(file.read_text())["results"]["8"]
+    results = kept(file)["8"]
     assert set(results) == {"ours", "native"}  # no peers without their interpreter
     for [result] in results.values():
         assert 1 < result["agent_steps"] / result["env_steps"] <= 4
 
 
-def test_memory_of_many_policies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = ["--policies", "6", "--capacities", "2", "--iterations", "2"]
-    monkeypatch.setattr(sys, "argv", ["many_policies", *given, "--figures", str(tmp_path)])
-    many_policies.main()
-    assert "6 policies" in capsys.readouterr().out
-    [measured] = json.loads((tmp_path / "many_policies.json").read_text())["results"].values()
+@pytest.mark.full("test_throughput")
+def test_memory_of_many_policies(tmp_path: Path, drive: Drive) -> None:
+    given = ("--policies", 6, "--capacities", 2, "--iterations", 2)
+    assert "6 policies" in drive(many_policies, *given, "--figures", tmp_path)
+    [measured] = kept(tmp_path / "many_policies.json").values()
     assert len(measured["megabytes"]) == 2 and measured["peak"] >= max(measured["megabytes"])
 
 
-def test_trial_batching_measures_and_draws(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "experiments.benchmarks.trial_batching",
-        "--out",
-        str(tmp_path),
-    ]
-    options = ["--members", "1", "2", "--rounds", "1", "--iterations", "1"]
-    shown = subprocess.run([*command, "cost", *options], capture_output=True, text=True, check=True)
-    assert "times as fast" in shown.stdout
-    kept = json.loads((tmp_path / "trial_batching_cost.json").read_text())
-    assert set(kept["results"]) == {"1", "2"}
+@pytest.mark.full("test_throughput")
+def test_trial_batching_measures_and_draws(tmp_path: Path, drive: Drive) -> None:
+    from experiments.benchmarks import trial_batching
+
+    given = ("cost", "--members", 1, 2, "--rounds", 1, "--iterations", 1)
+    assert "times as fast" in drive(trial_batching, "--out", tmp_path, *given)
+    assert set(kept(tmp_path / "trial_batching_cost.json")) == {"1", "2"}
     assert (tmp_path / "trial_batching.png").stat().st_size > 10_000

@@ -22,18 +22,6 @@ from experiments.errors import ExperimentError
 from experiments.terminal import make_console
 
 
-def tunescape(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """A command in a process that imports what it needs; after it, `completed` is enough."""
-    return subprocess.run(
-        [sys.executable, "-m", "experiments.cli", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        timeout=180,
-        check=False,
-    )
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A folder that holds one short run of `tunescape train`, and what that printed."""
@@ -44,7 +32,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         "class MyEnv(CartPoleEnv):\n    pass\n"
     )
     config = {"train_batch_size_per_learner": 256, "minibatch_size": 64, "num_epochs": 1}
-    done = tunescape(
+    done = completed(
         *("train", "--run", "PPO", "--env", "my_env:MyEnv"),
         *("--stop", '{"timesteps_total": 1000}', "--config", json.dumps(config)),
         *("--name", "one", "--set", "seed=1", "--set", "resources.num_cpus=1"),
@@ -85,6 +73,7 @@ def test_export(trained: tuple[Path, str]) -> None:
     assert (folder / "policy" / "policy.json").is_file()
 
 
+@pytest.mark.full("integration/test_extend.py::test_more_samples_are_those_of_a_larger_sweep")
 def test_resume_of_a_finished_run_changes_nothing(trained: tuple[Path, str]) -> None:
     folder, _ = trained
     (rows,) = (folder / "runs" / "one").glob("*/result.json")
@@ -130,6 +119,7 @@ def test_the_sweeps_run_in_mlflow_tells_what_came_out(trained: tuple[Path, str])
     assert f"**{value:.4g}** is the highest" in note
 
 
+@pytest.mark.full("test_train_prints_what_came_out_and_what_to_do_next")
 def test_ui_serves_the_store_on_loopback(trained: tuple[Path, str]) -> None:
     folder, _ = trained
     store = f"sqlite:///{folder / 'runs' / 'mlflow.db'}"
@@ -185,6 +175,9 @@ def test_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert "PPO" in output and "ppo" in output and "quickstart" in output
 
 
+@pytest.mark.full(
+    "integration/test_doomed_sweeps.py::test_a_mistake_of_every_trial_ends_the_sweep_and_a_resume_takes_it_up"
+)
 def test_all_trials_failed(tmp_path: Path) -> None:
     """Exit status 1, and each cause on one line."""
     spec = {
@@ -215,10 +208,11 @@ def test_help_is_fast_and_imports_nothing_heavy() -> None:
     code = (
         "import sys; from experiments import cli\n"
         "heavy = {'ray', 'torch', 'mlflow', 'optuna', 'pandas', 'pydantic'} & set(sys.modules)\n"
-        "assert not heavy, heavy"
+        "assert not heavy, heavy\n"
+        "sys.argv[1:] = ['--help']; cli.main()"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-    done = tunescape("--help")
-    assert done.returncode == 0
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
     for name in ("run", "resume", "train", "evaluate", "export", "list", "ui"):
         assert re.search(rf"^\W+{name}\s", done.stdout, re.MULTILINE), name

@@ -101,6 +101,7 @@ def test_the_winner_is_chosen_on_held_out_seeds(
     assert json.loads((outcome.folder / "final.json").read_text()) == report
 
 
+@pytest.mark.full("test_the_winner_is_chosen_on_held_out_seeds")
 def test_a_final_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     """As a kill leaves it: a run is unfinished in Tune's snapshot, and there is no report."""
     sweep = spec(tmp_path, seeds=3, seed=0)
@@ -128,14 +129,11 @@ def test_a_final_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     assert again.final is not None and len(load_sweep(final).trials) == 8
 
 
-@pytest.mark.parametrize(
-    ("keys", "expected"),
-    [
+def test_what_no_final_can_be_of(tmp_path: Path) -> None:
+    for keys, expected in (
         ({"search_space": {}}, "nothing to choose from"),
         ({"search_space": {"seed": {"grid": [1, 2]}}, "seed": None}, "both choose the seeds"),
         ({"final": {"top": 2, "seeds": 1}}, "greater than or equal to 2"),
-    ],
-)
-def test_what_no_final_can_be_of(tmp_path: Path, keys: dict[str, Any], expected: str) -> None:
-    with pytest.raises(experiments.SpecError, match=expected):
-        spec(tmp_path, **keys)
+    ):
+        with pytest.raises(experiments.SpecError, match=expected):
+            spec(tmp_path, **keys)  # type: ignore[arg-type]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-import ray
 import yaml
 from page_blocks import block_with, blocks, write_modules
 from ray import tune
@@ -51,19 +49,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
-
-
-@pytest.fixture
-def cluster() -> Iterator[None]:
-    ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        log_to_driver=False,
-        configure_logging=False,
-    )
-    yield
-    ray.shutdown()
 
 
 def smaller(code: str, budgets: dict[str, str]) -> str:
@@ -112,7 +97,23 @@ def test_an_evaluation_of_ones_own() -> None:
         assert 8 <= algo.evaluate()["worst_tenth"] <= 500
 
 
-def test_a_policy_of_a_result(cluster: None, folder: Path) -> None:
+def test_callbacks(folder: Path) -> None:
+    page = f"{GUIDES}/callbacks.md"
+    [module] = write_modules(page, folder)
+    names: dict[str, Any] = {}
+    exec(blocks(page, "python")[1], names)
+    config = names["config"].training(num_epochs=1).debugging(seed=0)
+    with config.build() as algorithm:
+        result = algorithm.train()
+    least, mean = (result[f"custom_metrics/pole_angle_{what}"] for what in ("min", "mean"))
+    assert 0.2 < least < mean < 0.5  # an episode ends at 12 degrees
+    assert result["custom_metrics/long_episodes_sum"] == 0
+    assert result["steps_per_episode"] > 5
+    del sys.modules[module]
+
+
+@pytest.mark.full("test_the_orientation_of_experiments")
+def test_a_policy_of_a_result(ray_here: None, folder: Path) -> None:
     names: dict[str, Any] = {}
     code = block_with(f"{GUIDES}/checkpoints.md", "get_best_result")
     exec(smaller(code, {"10_000": "2_000", **stored_in(folder)}), names)
@@ -122,7 +123,7 @@ def test_a_policy_of_a_result(cluster: None, folder: Path) -> None:
 # ------------------------------------------------------------------ experiments
 
 
-def test_the_orientation_of_experiments(cluster: None, folder: Path) -> None:
+def test_the_orientation_of_experiments(ray_here: None, folder: Path) -> None:
     page = "experiments/README.md"
     [spec] = blocks(page, "yaml")
     Path("cartpole.yaml").write_text(spec, encoding="utf-8")
@@ -163,7 +164,8 @@ def test_seeds_with_plain_tune() -> None:
     assert isinstance(names["tuner"], tune.Tuner)
 
 
-def test_mlflow_with_plain_tune(cluster: None, folder: Path) -> None:
+@pytest.mark.full("test_the_orientation_of_experiments")
+def test_mlflow_with_plain_tune(ray_here: None, folder: Path) -> None:
     names: dict[str, Any] = {}
     code = block_with(f"{SPECS}/mlflow.md", "MLflowCallback")
     few = {"20_000": "1_000", "num_samples=4": "num_samples=1"}
@@ -186,7 +188,7 @@ def test_callbacks_of_a_spec(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     sys.modules.pop("my_callbacks", None)
 
 
-@pytest.mark.parametrize("page", ["callbacks", "connectors", "networks", "own_updates", "your_own"])
+@pytest.mark.parametrize("page", ["networks", "own_updates", "your_own"])
 def test_modules_of_the_guides_can_be_imported(page: str, folder: Path) -> None:
     modules = write_modules(f"{GUIDES}/{page}.md", folder)
     assert modules

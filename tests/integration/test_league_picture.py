@@ -110,17 +110,13 @@ def test_what_is_drawn_is_what_the_league_knows(tmp_path: Path) -> None:
     assert has_played[found.players.index("main")]
 
 
-@pytest.mark.parametrize("text", [None, "{}", "[]", '{"state": {"league": {}}}', "no JSON"])
-def test_checkpoints_without_a_league_cost_no_sweep(text: str | None, tmp_path: Path) -> None:
-    if text is None:
-        with PPO(settings_of("PPO", "CartPole-v1")) as algo:
+def test_checkpoints_without_a_league_or_before_its_first_game_cost_no_sweep(
+    tmp_path: Path,
+) -> None:
+    for config in (settings_of("PPO", "CartPole-v1"), CONFIG):
+        with PPO(config) as algo:
             algo.save_checkpoint(str(tmp_path))
-    else:
+        assert draw_best(Best(tmp_path, tmp_path), tmp_path) == {}
+    for text in ("{}", "[]", '{"state": {"league": {}}}', "no JSON"):
         (tmp_path / "checkpoint.json").write_text(text)
-    assert draw_best(Best(tmp_path, tmp_path), tmp_path) == {}
-
-
-def test_before_the_first_game_there_is_nothing_to_draw(tmp_path: Path) -> None:
-    with PPO(CONFIG) as algo:
-        algo.save_checkpoint(str(tmp_path))
-    assert draw_best(Best(tmp_path, tmp_path), tmp_path) == {}
+        assert draw_best(Best(tmp_path, tmp_path), tmp_path) == {}
