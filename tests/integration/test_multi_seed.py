@@ -8,23 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dummy_sweeps import ENV_STEPS, sweep, told_to_optuna
 from ray import tune
 from seeded_dummy import NAME, Seeded
 from sweep_dummy import STEPS
 
 from analysis import best_checkpoint, load_sweep
 from analysis.statistics import iqm
-from experiments.running.results import Outcome
-from experiments.running.runner import run_sweep
 from experiments.seeds.hosts import SeedError
 from experiments.seeds.multi_seed import with_seeds
-from experiments.sweep.load import make_spec
-from experiments.sweep.sweep import Sweep
 from trainables import PPO
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.errors import ConfigError
 
-ENV_STEPS, RETURN = "num_env_steps_sampled_lifetime", "episode_return_mean"
+RETURN = "episode_return_mean"
 TINY = {
     "env": "CartPole-v1",
     "train_batch_size_per_learner": 256,
@@ -34,18 +31,6 @@ TINY = {
 
 
 pytestmark = pytest.mark.usefixtures("ray_here")
-
-
-def sweep(tmp_path: Path, **keys: Any) -> Outcome:
-    data = {
-        "name": "sweep",
-        "trainable": NAME,
-        "storage": str(tmp_path),
-        "stop": {ENV_STEPS: 4 * STEPS},
-        "mlflow": {"enabled": False},
-        **keys,
-    }
-    return run_sweep(Sweep.of(make_spec(data)))
 
 
 def logged(file: Path) -> list[tuple[str, int, int, int]]:
@@ -178,6 +163,7 @@ def test_plain_tune_knows_nothing_of_seeds(tmp_path: Path) -> None:
 def test_asha_sees_all_seeds_at_each_rung_and_optuna_their_iqm(tmp_path: Path) -> None:
     outcome = sweep(
         tmp_path,
+        trainable=NAME,
         config={"uneven": True, "log": str(tmp_path / "log")},
         search={"algorithm": "tpe", "n_startup_trials": 3},
         search_space={"lr": {"loguniform": [1e-3, 1]}},
@@ -200,23 +186,20 @@ def test_asha_sees_all_seeds_at_each_rung_and_optuna_their_iqm(tmp_path: Path) -
     rungs = {rung for trial in trials for rung in trial.frame[ENV_STEPS]}
     assert {3 * STEPS, 6 * STEPS} <= rungs
 
-    from experiments.search.optuna_search import OptunaSearch
-    from search_spaces.space import SearchSpace
-
-    search = OptunaSearch(SearchSpace(), metric=RETURN, mode="max")
-    search.restore_from_dir(str(outcome.folder))
-    told = sorted(trial.value for trial in search.study.trials if trial.value is not None)
-    ended = sorted(
+    told = [trial.value for trial in told_to_optuna(outcome.folder)]
+    ended = {
         trial.frame[RETURN].iloc[-1]
         for trial, length in zip(trials, lengths, strict=True)
         if length == 12
-    )
-    assert ended and set(ended) <= set(told)
+    }
+    assert ended <= set(told)
 
 
 def test_the_policy_is_the_median_seeds(tmp_path: Path) -> None:
     outcome = sweep(
         tmp_path,
+        trainable=NAME,
+        stop={ENV_STEPS: 4 * STEPS},
         search_space={"lr": {"grid": [0.01, 0.5]}},
         seeds={"values": [7, 0, 2], "parallel": 2},
         checkpoint={"frequency": 1, "num_to_keep": 3},
@@ -236,6 +219,8 @@ def test_the_policy_is_the_median_seeds(tmp_path: Path) -> None:
 def test_a_failed_seed_fails_its_trial_by_name(tmp_path: Path) -> None:
     outcome = sweep(
         tmp_path,
+        trainable=NAME,
+        stop={ENV_STEPS: 4 * STEPS},
         search_space={"fail_seed": {"grid": [None, 1]}},
         seeds={"values": [0, 1], "parallel": 2},
         max_failures=0,
@@ -247,6 +232,8 @@ def test_a_failed_seed_fails_its_trial_by_name(tmp_path: Path) -> None:
 def test_a_child_that_dies_is_named_and_its_trial_recovers(tmp_path: Path) -> None:
     outcome = sweep(
         tmp_path,
+        trainable=NAME,
+        stop={ENV_STEPS: 4 * STEPS},
         config={"kill_seed": 1, "once": str(tmp_path / "died")},
         seeds={"values": [0, 1], "parallel": 2},
         checkpoint={"frequency": 1},

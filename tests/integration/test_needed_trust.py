@@ -15,20 +15,17 @@ from trainables import PPO
 from trainables.runtime.evaluation.needed_trust import needed_trust
 
 SMALL = {"model": {"fcnet_hiddens": [8]}}
+IN_FOLDER = {"folder": "a folder/x"}
+later = pytest.mark.full
 
 
 @pytest.mark.parametrize(
     ("algorithm", "env", "env_config", "needed"),
     [
-        (PPO, "CartPole-v1", {}, []),
-        (PPO, "own_env:Corridor", {"folder": "a folder/x"}, ["own_env:Corridor"]),
-        (PPO, "own_env:OwnCorridor-v0", {}, ["own_env:OwnCorridor-v0"]),
-        (
-            own_env.OwnPPO,
-            "OwnCorridor-v0",
-            {"folder": "a folder/x"},
-            ["env_config", "own_env:OwnPPO"],
-        ),
+        pytest.param(PPO, "CartPole-v1", {}, [], marks=later),
+        pytest.param(PPO, "own_env:Corridor", IN_FOLDER, ["own_env:Corridor"], marks=later),
+        pytest.param(PPO, "own_env:OwnCorridor-v0", {}, ["own_env:OwnCorridor-v0"], marks=later),
+        (own_env.OwnPPO, "OwnCorridor-v0", IN_FOLDER, ["env_config", "own_env:OwnPPO"]),
     ],
 )
 def test_the_command_that_is_printed_plays(

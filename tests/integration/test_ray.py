@@ -14,6 +14,7 @@ from ray import tune
 from ray.tune.schedulers import PopulationBasedTraining
 from small_ray import small_ray
 from small_runs import PlacedOnFakeGPU, is_asynchronous, samples, settings_of, without_clocks
+from tiers import rarely
 
 from trainables import PPO, Algorithm, PPOConfig
 from trainables.core.config.config import DEFAULT_MODULE_ID
@@ -37,7 +38,10 @@ def remote(name: str = "PPO", **more: Any) -> Algorithm:
 SAMPLING = [name for name in algorithm_names() if samples(name)]
 
 
-@pytest.mark.parametrize("name", [name for name in SAMPLING if not is_asynchronous(name)])
+IN_STEP = [name for name in SAMPLING if not is_asynchronous(name)]
+
+
+@pytest.mark.parametrize("name", rarely(IN_STEP, ["PPO", "DQN"]))
 def test_two_runs_with_two_env_runners_are_equal_to_the_bit(name: str, tmp_path: Path) -> None:
     """And a resumed one goes on exactly, with two env runners as well."""
     with remote(name) as one:
@@ -55,7 +59,7 @@ def test_two_runs_with_two_env_runners_are_equal_to_the_bit(name: str, tmp_path:
     assert result == expected
 
 
-@pytest.mark.parametrize("name", SAMPLING)
+@pytest.mark.parametrize("name", rarely(SAMPLING, ["PPO", "IMPALA"]))
 def test_env_runners_hold_what_is_running_of_whole_episodes(name: str) -> None:
     def held(runner: Any) -> tuple[list[int], list[int]]:
         return runner.recorders[DEFAULT_MODULE_ID].whole._running.tolist(), runner._lengths.tolist()
@@ -157,6 +161,7 @@ def test_a_trial_runs_inside_its_placement_group_with_the_gpu_in_the_driver(tmp_
     assert (result.metrics["my_gpus"], result.metrics["runner_gpus"]) == (1, 0)
 
 
+@pytest.mark.full("test_a_trial_runs_inside_its_placement_group_with_the_gpu_in_the_driver")
 def test_faked_gpus_start_where_there_are_none(tmp_path: Path) -> None:
     """They are not asked for: two learners here, on a cluster with a GPU less than they have."""
     faked = {"num_learners": 2, "num_gpus_per_learner": 1, "fake_gpus": True}
@@ -173,7 +178,9 @@ def test_faked_gpus_start_where_there_are_none(tmp_path: Path) -> None:
     assert result.metrics["num_gpus"] == 0
 
 
-@pytest.mark.parametrize("by", ["name and config object", "class and dict"])
+@pytest.mark.parametrize(
+    "by", rarely(["name and config object", "class and dict"], ["class and dict"])
+)
 def test_tuner_sweeps_and_reuses_actors(by: str, tmp_path: Path) -> None:
     space = settings_of("PPO") | {"lr": tune.grid_search([1e-3, 1e-4, 1e-5])}
     as_object = by == "name and config object"
@@ -199,6 +206,7 @@ def test_tuner_sweeps_and_reuses_actors(by: str, tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- population-based training
 
 
+@pytest.mark.full("test_population_based_training_keeps_the_buffer_or_is_refused")
 def test_population_based_training_may_use_older_names(tmp_path: Path) -> None:
     """Of settings that a config object has by their newer names."""
     config = get_algorithm("PPO").config_class().update_from_dict(settings_of("PPO"))
@@ -224,7 +232,14 @@ def test_population_based_training_may_use_older_names(tmp_path: Path) -> None:
         assert result.config["num_sgd_iter"] in (2, 3)
 
 
-@pytest.mark.parametrize(("name", "keeps_buffer"), [("DQN", True), ("SAC", True), ("DQN", False)])
+@pytest.mark.parametrize(
+    ("name", "keeps_buffer"),
+    [
+        ("DQN", True),
+        pytest.param("SAC", True, marks=pytest.mark.full),
+        pytest.param("DQN", False, marks=pytest.mark.full),
+    ],
+)
 def test_population_based_training_keeps_the_buffer_or_is_refused(
     name: str, keeps_buffer: bool, tmp_path: Path
 ) -> None:

@@ -41,7 +41,6 @@ SMALL: dict[str, Any] = {"train_batch_size": 256, "sgd_minibatch_size": 64, "num
 
 
 pytestmark = pytest.mark.usefixtures("ray_here")
-NUM_CPUS = 6  # an algorithm's actors hardly compute at a time
 
 
 def small(config: AlgorithmConfig | None = None) -> PPOConfig:
@@ -473,6 +472,7 @@ def test_parameters_and_resources_of_a_trial(tmp_path: Path) -> None:
     assert result.error is None and result.metrics["n"] == 3
 
 
+@pytest.mark.full("test_a_sweep_and_its_best_result")
 def test_sweeps_of_the_algorithms_page(tmp_path: Path) -> None:
     """An iteration with the defaults."""
     configs: dict[str, Any] = {
@@ -484,9 +484,9 @@ def test_sweeps_of_the_algorithms_page(tmp_path: Path) -> None:
         "IMPALA": (
             IMPALAConfig()
             .environment("CartPole-v1")
-            .env_runners(num_env_runners=1)
+            .env_runners(num_env_runners=1, num_cpus_per_env_runner=0.5)
             .training(lr=tune.grid_search([0.0001, 0.0002]), grad_clip=20.0)
-            .learners(num_learners=1)
+            .learners(num_learners=1, num_cpus_per_learner=0.5)
         ),
     }
     for name, param_space in configs.items():
@@ -541,6 +541,7 @@ REPLAY: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.full("test_dqn")
 @pytest.mark.parametrize("given", REPLAY, ids=lambda given: given["type"])
 def test_replay_buffers(given: dict[str, Any]) -> None:
     given = {"_enable_replay_buffer_api": True, **given}
@@ -579,6 +580,7 @@ def test_rainbow() -> None:
         assert algo.train()["num_env_steps_trained_lifetime"] > 0
 
 
+@pytest.mark.full("test_dqn")
 def test_sac() -> None:
     config = (
         SACConfig()
@@ -591,11 +593,12 @@ def test_sac() -> None:
     algo.stop()
 
 
+@pytest.mark.full("test_dqn")
 def test_cql(tmp_path: Path) -> None:
     """As it is written there: on CartPole, with the sampler as its source."""
     config = CQLConfig().training(gamma=0.9, lr=0.01)
     config = config.resources(num_gpus=0)
-    config = config.env_runners(num_env_runners=4)
+    config = config.env_runners(num_env_runners=4, num_cpus_per_env_runner=0.25)
     print(config.to_dict())
     algo = config.build(env="CartPole-v1")
     result = algo.train()
@@ -605,9 +608,10 @@ def test_cql(tmp_path: Path) -> None:
     config = config.environment("CartPole-v1")
     [swept] = tune.Tuner("CQL", param_space=config, run_config=run_config(tmp_path)).fit()
     assert swept.error is None and swept.metrics["num_healthy_workers"] == 4
-    assert swept.metrics["num_cpus"] == 5 and swept.metrics["num_updates_lifetime"] > 0
+    assert swept.metrics["num_cpus"] == 2 and swept.metrics["num_updates_lifetime"] > 0
 
 
+@pytest.mark.full("test_ppo")
 def test_appo_and_impala() -> None:
     config = APPOConfig().training(lr=0.01, grad_clip=30.0, train_batch_size_per_learner=50)
     config = config.learners(num_learners=1)

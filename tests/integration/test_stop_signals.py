@@ -7,7 +7,8 @@ import re
 import signal
 from pathlib import Path
 
-from forked_drivers import Driver
+import pytest
+from forked_drivers import Driver, completed
 from sweep_processes import (
     FIVE,
     ended,
@@ -20,6 +21,8 @@ from sweep_processes import (
     wait_until,
 )
 
+LATER = pytest.mark.full("test_ctrl_c_tells_what_is_saved_and_the_second_one_what_is_not")
+
 
 def stopped(process: Driver, how: signal.Signals) -> str:
     """Send a signal; what the process said, having ended with the signal's status."""
@@ -30,6 +33,7 @@ def stopped(process: Driver, how: signal.Signals) -> str:
     return output
 
 
+@LATER
 def test_a_stopped_sweep_is_saved_and_goes_on(tmp_path: Path) -> None:
     command, sweep = ("run", spec_file(tmp_path, **FIVE)), tmp_path / "runs" / "sweep"
     finished: dict[str, list[int]] = {}
@@ -78,6 +82,7 @@ def pressed(process: Driver) -> str:
     return "".join(said)
 
 
+@LATER
 def test_ctrl_c_before_the_first_result_says_how_it_goes_on(tmp_path: Path) -> None:
     sweep = tmp_path / "runs" / "sweep"
     process = start(tmp_path, "run", spec_file(tmp_path, config={"seconds": 60.0}))
@@ -92,8 +97,8 @@ def test_ctrl_c_before_the_first_result_says_how_it_goes_on(tmp_path: Path) -> N
 
 
 def test_ctrl_c_tells_what_is_saved_and_the_second_one_what_is_not(tmp_path: Path) -> None:
-    spec = spec_file(tmp_path, config={"seconds": 0.5})
-    process, sweep = start(tmp_path, "run", spec), tmp_path / "runs" / "sweep"
+    spec = spec_file(tmp_path, config={"seconds": 0.4})
+    process, sweep = Driver("run", spec, cwd=tmp_path), tmp_path / "runs" / "sweep"
     wait_until(lambda: any(3 in its for its in rows(sweep).values()), process)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=120)
@@ -104,7 +109,7 @@ def test_ctrl_c_tells_what_is_saved_and_the_second_one_what_is_not(tmp_path: Pat
     assert "running or cut off" in report and "stopped early" not in report
 
     before = rows(sweep)
-    process = start(tmp_path, "resume", "runs/sweep")
+    process = Driver("resume", "runs/sweep", cwd=tmp_path)
     wait_until(
         lambda: rows(sweep) != before and any(5 in its for its in rows(sweep).values()), process
     )
@@ -115,10 +120,12 @@ def test_ctrl_c_tells_what_is_saved_and_the_second_one_what_is_not(tmp_path: Pat
     assert "Ctrl-C: ending at once. Not saved: " in output
     assert "`tunescape resume runs/sweep` goes on from what is." in output
     assert "Traceback" not in output and "Error" not in output
-    finish(tmp_path, "runs/sweep")
+    done = completed("resume", "runs/sweep", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     assert list(rows(sweep).values()) == [list(range(1, 9))] * 3
 
 
+@LATER
 def test_a_sweep_stopped_before_its_first_result_goes_on(tmp_path: Path) -> None:
     """First while Ray starts, then before a trial has reported: whatever is there is continued."""
     sweep = tmp_path / "runs" / "sweep"
@@ -137,6 +144,7 @@ def test_a_sweep_stopped_before_its_first_result_goes_on(tmp_path: Path) -> None
     stopped(process, signal.SIGTERM)
 
 
+@LATER
 def test_a_stopped_matrix_and_its_final_go_on(tmp_path: Path) -> None:
     spec = spec_file(
         tmp_path,

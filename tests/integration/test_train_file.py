@@ -134,6 +134,7 @@ stop = {"training_iteration": 1}
 """
 
 
+@pytest.mark.full("test_a_url_is_trained")
 def test_a_python_file_is_trained(tmp_path: Path) -> None:
     """From another folder than its own: its env runners find the class that it defines, too."""
     (tmp_path / "own").mkdir()
