@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from every_row import check_rows
 from ray.tune.registry import get_trainable_cls
 from thread_ranks import on_ranks
 
@@ -102,15 +103,17 @@ def test_the_ratio_is_kept_exactly() -> None:
         assert 0 <= due - algo.num_updates < 1
 
 
-@pytest.mark.parametrize("name", SIZES)
-def test_every_size_has_networks_of_its_own(name: str) -> None:
-    preset = SIZES[name]
-    size = preset.size
-    assert size.deter % size.blocks == 0 and size.classes <= 254
-    config = DreamerV3Config(model_size=name)
-    assert (config.base_lr, config.num_warmup_updates) == (preset.lr, preset.warmup_updates)
-    given = DreamerV3Config(model_size=name, lr=1e-3, warmup_updates=0)
-    assert (given.base_lr, given.num_warmup_updates) == (1e-3, 0)
+def test_every_size_has_networks_of_its_own() -> None:
+    def check(name: str) -> None:
+        preset = SIZES[name]
+        size = preset.size
+        assert size.deter % size.blocks == 0 and size.classes <= 254
+        config = DreamerV3Config(model_size=name)
+        assert (config.base_lr, config.num_warmup_updates) == (preset.lr, preset.warmup_updates)
+        given = DreamerV3Config(model_size=name, lr=1e-3, warmup_updates=0)
+        assert (given.base_lr, given.num_warmup_updates) == (1e-3, 0)
+
+    check_rows(check, SIZES)
 
 
 def test_authors_sizes_have_about_as_many_parameters_as_they_are_called() -> None:

@@ -1,5 +1,6 @@
 """What DQN and SAC share: replay ratio, target updates, truncation, and settings that hold."""
 
+import itertools
 from collections.abc import Callable
 from copy import deepcopy
 from math import floor
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from every_row import check_rows
 from fakes import EndlessEnv
 
 from trainables import DQN, SAC, DQNConfig
@@ -48,27 +50,25 @@ def updates_of(steps: int, starts: int, intensity: float, batch: int) -> int:
     return floor(max(0, steps - starts) * exact(intensity) / batch)
 
 
-@pytest.mark.parametrize("slots", [1, 3, 8])
-@pytest.mark.parametrize("fragment", [1, 5])
-@pytest.mark.parametrize("intensity", [0.1, 3, 64, 100 / 3])
-def test_the_number_of_updates_is_what_the_setting_says_at_all_times(
-    slots: int, fragment: int, intensity: float
-) -> None:
-    settings = {
-        "num_envs_per_env_runner": slots,
-        "rollout_fragment_length": fragment,
-        "training_intensity": intensity,
-    }
-    with DQN(TINY | settings) as algo:
-        learned = record(algo.learners["default_policy"], "update_step", lambda *a: 1)
-        steps, rounds = algo.num_env_steps_sampled, 0
-        while steps < (200 if intensity < 1 else 60):
-            algo.training_step()
-            rounds += 1
-            steps = algo.num_env_steps_sampled
-            assert algo.num_updates == len(learned) == updates_of(steps, 20, intensity, 8)
-        assert algo.num_updates > 0 and algo.num_env_steps_trained == 8 * algo.num_updates
-        assert steps < rounds * slots * fragment  # rows that only reset are no steps
+def test_the_number_of_updates_is_what_the_setting_says_at_all_times() -> None:
+    def check(intensity: float, fragment: int, slots: int) -> None:
+        settings = {
+            "num_envs_per_env_runner": slots,
+            "rollout_fragment_length": fragment,
+            "training_intensity": intensity,
+        }
+        with DQN(TINY | settings) as algo:
+            learned = record(algo.learners["default_policy"], "update_step", lambda *a: 1)
+            steps, rounds = algo.num_env_steps_sampled, 0
+            while steps < (200 if intensity < 1 else 60):
+                algo.training_step()
+                rounds += 1
+                steps = algo.num_env_steps_sampled
+                assert algo.num_updates == len(learned) == updates_of(steps, 20, intensity, 8)
+            assert algo.num_updates > 0 and algo.num_env_steps_trained == 8 * algo.num_updates
+            assert steps < rounds * slots * fragment  # rows that only reset are no steps
+
+    check_rows(check, itertools.product([0.1, 3, 64, 100 / 3], [1, 5], [1, 3, 8]))
 
 
 @pytest.mark.parametrize("algorithm", [DQN, SAC])
@@ -85,17 +85,15 @@ def test_without_an_intensity_there_is_one_update_per_round(
             assert algo.num_updates == rounds
 
 
-@pytest.mark.parametrize(
-    ("intensity", "slots", "length"),
-    [(8, 1, 1), (1, 1, 8), (1, 3, 3), (3, 1, 3), (64, 1, 1), (0.1, 8, 10), (None, 4, 1)],
-)
-def test_auto_fragments_are_as_short_as_make_one_update_due(
-    intensity: float | None, slots: int, length: int
-) -> None:
-    config = DQNConfig.from_dict(
-        TINY | {"training_intensity": intensity, "num_envs_per_env_runner": slots}
-    )
-    assert config.get_rollout_fragment_length() == length
+def test_auto_fragments_are_as_short_as_make_one_update_due() -> None:
+    def check(intensity: float | None, slots: int, length: int) -> None:
+        config = DQNConfig.from_dict(
+            TINY | {"training_intensity": intensity, "num_envs_per_env_runner": slots}
+        )
+        assert config.get_rollout_fragment_length() == length
+
+    rows = [(8, 1, 1), (1, 1, 8), (1, 3, 3), (3, 1, 3), (64, 1, 1), (0.1, 8, 10), (None, 4, 1)]
+    check_rows(check, rows)
 
 
 def test_learning_may_start_at_once() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from every_row import check_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ray import tune
@@ -32,13 +33,15 @@ def raises(message: str) -> Any:
 # ------------------------------------------------------------------ declarations
 
 
-@pytest.mark.parametrize("config_class", [*CLASSES, ModelConfig, OptimizerConfig])
-def test_declarations_are_sound(config_class: Any) -> None:
-    for name, declared in config_class.settings().items():
-        assert declared.check(declared.default) == declared.default, name
-        assert declared.doc and declared.doc[-1] != ".", name
-        if config_class not in (ModelConfig, OptimizerConfig):
-            assert callable(getattr(config_class, declared.section)), name
+def test_declarations_are_sound() -> None:
+    def check(config_class: Any) -> None:
+        for name, declared in config_class.settings().items():
+            assert declared.check(declared.default) == declared.default, name
+            assert declared.doc and declared.doc[-1] != ".", name
+            if config_class not in (ModelConfig, OptimizerConfig):
+                assert callable(getattr(config_class, declared.section)), name
+
+    check_rows(check, [*CLASSES, ModelConfig, OptimizerConfig])
 
 
 def test_a_setting_has_one_section_in_all_classes() -> None:
@@ -138,16 +141,18 @@ def test_positional_arguments() -> None:
         PPOConfig.training(lr=0.1)
 
 
-@pytest.mark.parametrize("config_class", CLASSES)
-def test_help_lists_exactly_the_settings_of_the_section(config_class: Any) -> None:
-    for section in {declared.section for declared in config_class.settings().values()}:
-        method = getattr(config_class, section)
-        expected = {n for n, d in config_class.settings().items() if d.section == section}
-        assert set(inspect.signature(method).parameters) == expected
-        text = pydoc.render_doc(method, renderer=pydoc.plaintext)
-        for name in expected:
-            declared = config_class.settings()[name]
-            assert f"{name}: {declared.doc} ({declared.allowed}" in text
+def test_help_lists_exactly_the_settings_of_the_section() -> None:
+    def check(config_class: Any) -> None:
+        for section in {declared.section for declared in config_class.settings().values()}:
+            method = getattr(config_class, section)
+            expected = {n for n, d in config_class.settings().items() if d.section == section}
+            assert set(inspect.signature(method).parameters) == expected
+            text = pydoc.render_doc(method, renderer=pydoc.plaintext)
+            for name in expected:
+                declared = config_class.settings()[name]
+                assert f"{name}: {declared.doc} ({declared.allowed}" in text
+
+    check_rows(check, CLASSES)
 
 
 def test_help_shows_the_algorithms_own_settings() -> None:
@@ -421,18 +426,22 @@ def test_evaluation_config() -> None:
     assert not config.get_evaluation_config_object().is_frozen
 
 
-@pytest.mark.parametrize(
-    "name",
-    sorted(
-        {*PPOConfig.settings()}
-        - {*EVALUATION_SETTINGS, "evaluation_config"}
-        - {*PPOConfig.without}  # a default of these is left out everywhere
-    ),
-)
-def test_evaluation_config_takes_only_what_has_an_effect(name: str) -> None:
-    value = PPOConfig.settings()[name].default
-    with raises(f"evaluation_config: '{name}' has no effect on an evaluation; allowed: env, env_c"):
-        PPOConfig().evaluation(evaluation_config={name: value})
+def test_evaluation_config_takes_only_what_has_an_effect() -> None:
+    def check(name: str) -> None:
+        value = PPOConfig.settings()[name].default
+        with raises(
+            f"evaluation_config: '{name}' has no effect on an evaluation; allowed: env, env_c"
+        ):
+            PPOConfig().evaluation(evaluation_config={name: value})
+
+    check_rows(
+        check,
+        sorted(
+            {*PPOConfig.settings()}
+            - {*EVALUATION_SETTINGS, "evaluation_config"}
+            - {*PPOConfig.without}  # a default of these is left out everywhere
+        ),
+    )
 
 
 def test_evaluation_config_is_checked() -> None:
@@ -483,9 +492,13 @@ def test_fragments_by_hand() -> None:
 # ------------------------------------------------------------------ validate
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
+def test_validate() -> None:
+    def check(values: dict[str, Any], message: str) -> None:
+        config = PPOConfig.from_dict({"env": "CartPole-v1"} | values)
+        with raises(message):
+            config.validate()
+
+    rows = [
         ({"env": None}, "env is not set: give an environment, e.g. env='CartPole-v1'"),
         (
             {"minibatch_size": 300, "train_batch_size": 200},
@@ -500,12 +513,8 @@ def test_fragments_by_hand() -> None:
         ({"video_interval": 5}, "video_interval = 5 has no effect without record_env"),
         ({"use_critic": False}, "use_gae = True needs a value function: set use_critic=True"),
         ({"gamma": tune.uniform(0, 1)}, "gamma: a search domain can be swept"),
-    ],
-)
-def test_validate(values: dict[str, Any], message: str) -> None:
-    config = PPOConfig.from_dict({"env": "CartPole-v1"} | values)
-    with raises(message):
-        config.validate()
+    ]
+    check_rows(check, rows)
 
 
 @pytest.mark.parametrize(

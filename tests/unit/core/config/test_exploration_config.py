@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from every_row import check_rows
 from refusals import Golden, refusals
 
 from trainables import DQNConfig, PPOConfig, SACConfig
@@ -35,10 +36,12 @@ def test_options_without_a_type_are_those_of_the_algorithms_own() -> None:
         DQNConfig().exploration(exploration_config={"stddev": 0.5})
 
 
-@pytest.mark.parametrize(("given", "expected"), REFUSED)
-def test_what_is_refused(given: dict[str, Any], expected: str) -> None:
-    with pytest.raises(ConfigError, match=expected):
-        SACConfig().exploration(exploration_config=given)
+def test_what_is_refused() -> None:
+    def check(given: dict[str, Any], expected: str) -> None:
+        with pytest.raises(ConfigError, match=expected):
+            SACConfig().exploration(exploration_config=given)
+
+    check_rows(check, REFUSED)
 
 
 def test_every_option_belongs_to_a_type() -> None:
@@ -63,9 +66,12 @@ def dqn(kind: str | None, *, epsilon: Any = None, **settings: Any) -> DQNConfig:
 SCHEDULE = [[0, 1.0], [10_000, 0.1]]
 
 
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
+def test_one_epsilon() -> None:
+    def check(config: DQNConfig, expected: Any) -> None:
+        config.validate()
+        assert config.resolve().epsilon == expected
+
+    rows = [
         (dqn(None), [[0, 1.0], [10_000, 0.05]]),
         (dqn("EpsilonGreedy", final_epsilon=0.1), SCHEDULE),
         (dqn("EpsilonGreedy", epsilon_schedule=0.2, epsilon=0.2), 0.2),
@@ -79,11 +85,8 @@ SCHEDULE = [[0, 1.0], [10_000, 0.1]]
         (dqn("SoftQ", temperature=2.0, categorical_distribution_temperature=2.0), 0.0),
         (dqn("StochasticSampling", noisy=True), 0.0),
         (dqn("Random"), 1.0),
-    ],
-)
-def test_one_epsilon(config: DQNConfig, expected: Any) -> None:
-    config.validate()
-    assert config.resolve().epsilon == expected
+    ]
+    check_rows(check, rows)
 
 
 def test_settings_that_contradict_each_other(golden: Golden) -> None:

@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import ray.tune as tune
+from every_row import check_rows
 from gymnasium.spaces import Box, Discrete
 from refusals import Golden, refusals
 
@@ -75,33 +76,41 @@ def several(**settings: Any) -> PPOConfig:
 # ------------------------------------------------------------------ forms
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
+def test_forms_of_policies() -> None:
+    def check(given: Any, expected: Any) -> None:
+        found = PPOConfig().multi_agent(policies=given).policies
+        assert found == expected
+        assert found is None or list(found) == list(expected)
+        assert all(isinstance(spec, PolicySpec) for spec in (found or {}).values())
+
+    rows = [
         (["red", "blue"], PLAIN),
         (("red", "blue"), PLAIN),
         ({"red": None, "blue": {}}, PLAIN),
         ({"red": (None, None, None, {}), "blue": [None, None, None, None]}, PLAIN),
         ({"red": PolicySpec()}, {"red": PolicySpec()}),
         ({"red": {"policy_class": "random"}}, {"red": PolicySpec("random")}),
-        ({"red": (None, SIGHT, MOVES, {"lr": 1})},
-         {"red": PolicySpec(None, SIGHT, MOVES, {"lr": 1})}),
+        (
+            {"red": (None, SIGHT, MOVES, {"lr": 1})},
+            {"red": PolicySpec(None, SIGHT, MOVES, {"lr": 1})},
+        ),
         ({"red": PolicySpec(config={"lambda": 0.5})}, {"red": PolicySpec(config={"lambda_": 0.5})}),
         ({"red": PolicySpec(config=PPOConfig(lr=0.1))}, {"red": PolicySpec(config={"lr": 0.1})}),
         ({"red": PolicySpec(Still, config={"a": 1})}, {"red": PolicySpec(Still, config={"a": 1})}),
-        ({"red": SimpleNamespace(policy_class=None, observation_space=SIGHT, action_space=None,
-                                 config=None)}, {"red": PolicySpec(None, SIGHT)}),
+        (
+            {
+                "red": SimpleNamespace(
+                    policy_class=None, observation_space=SIGHT, action_space=None, config=None
+                )
+            },
+            {"red": PolicySpec(None, SIGHT)},
+        ),
         ({"default_policy": (None, None, None, {})}, None),
         (["default_policy"], None),
         ({}, None),
         (None, None),
-    ],
-)  # fmt: skip
-def test_forms_of_policies(given: Any, expected: Any) -> None:
-    found = PPOConfig().multi_agent(policies=given).policies
-    assert found == expected
-    assert found is None or list(found) == list(expected)
-    assert all(isinstance(spec, PolicySpec) for spec in (found or {}).values())
+    ]
+    check_rows(check, rows)
 
 
 def test_a_set_is_sorted() -> None:
@@ -197,9 +206,16 @@ def test_a_checkpoint_gives_back_what_is_harmless(tmp_path: Path) -> None:
     assert stored(config, tmp_path, []) == config
 
 
-@pytest.mark.parametrize(
-    ("given", "doubt", "entry"),
-    [
+def test_code_and_folders_need_trust(tmp_path: Path) -> None:
+    def check(given: dict[str, Any], doubt: str, entry: str) -> None:
+        entry = entry if entry not in globals() else f"{__name__}:{entry}"
+        config = several(**given)
+        with pytest.raises(CheckpointError, match=f"what needs trust: {doubt} = ") as raised:
+            stored(config, tmp_path, [])
+        assert f"trust=['{entry}']" in str(raised.value)
+        assert stored(config, tmp_path, [entry]) == config
+
+    rows = [
         ({"policies": {"red": PolicySpec(Still), "blue": None}}, "policies", "Still"),
         (
             {"policies": {"red": PolicySpec("away:Thing", config={"any": "x"}), "blue": None}},
@@ -222,17 +238,8 @@ def test_a_checkpoint_gives_back_what_is_harmless(tmp_path: Path) -> None:
         ({"observation_fn": "away:see"}, "observation_fn", "away:see"),
         ({"policy_map_cache": "/somewhere"}, "policy_map_cache", "policy_map_cache"),
         ({"policy_map_capacity": 10**6}, "policy_map_capacity", "policy_map_capacity"),
-    ],
-)
-def test_code_and_folders_need_trust(
-    given: dict[str, Any], doubt: str, entry: str, tmp_path: Path
-) -> None:
-    entry = entry if entry not in globals() else f"{__name__}:{entry}"
-    config = several(**given)
-    with pytest.raises(CheckpointError, match=f"what needs trust: {doubt} = ") as raised:
-        stored(config, tmp_path, [])
-    assert f"trust=['{entry}']" in str(raised.value)
-    assert stored(config, tmp_path, [entry]) == config
+    ]
+    check_rows(check, rows)
 
 
 def test_search_domains_lie_anywhere() -> None:
@@ -266,14 +273,21 @@ def test_what_several_agents_are() -> None:
     assert several().is_multi_agent()
 
 
-@pytest.mark.parametrize(
-    ("given", "ids", "expected"),
-    [
+def test_whom_policies_act_for() -> None:
+    def check(given: Any, ids: list[str], expected: dict[Any, str]) -> None:
+        config = PPOConfig().multi_agent(policy_mapping_fn=given)
+        mapping = PolicyMapping(config.policy_mapping_fn, ids)
+        assert {agent: mapping(agent, "E", "W") for agent in expected} == expected
+
+    rows = [
         (None, ["red", "blue"], {"red": "red", "blue": "blue"}),
         (None, ["default_policy", "red"], {"red": "red", "green": "default_policy"}),
         (None, ["red"], {"any": "red", 3: "red"}),
-        ({"*": "red", "a_*": "blue", "a_1": "red"}, ["red", "blue"],
-         {"a_1": "red", "a_2": "blue", "b": "red"}),
+        (
+            {"*": "red", "a_*": "blue", "a_1": "red"},
+            ["red", "blue"],
+            {"a_1": "red", "a_2": "blue", "b": "red"},
+        ),
         ({0: "red", 1: "blue"}, ["red", "blue"], {0: "red", 1: "blue", "1": "blue"}),
         (to_red, ["red"], {"any": "red"}),
         (f"{__name__}:to_red", ["red"], {"any": "red"}),
@@ -284,12 +298,8 @@ def test_what_several_agents_are() -> None:
         (lambda agent_id, episode, worker: worker, ["W"], {"red": "W"}),
         (lambda agent_id, episode, **kwargs: kwargs["worker"], ["W"], {"red": "W"}),
         (lambda agent_id, *, worker: worker, ["W"], {"red": "W"}),
-    ],
-)  # fmt: skip
-def test_whom_policies_act_for(given: Any, ids: list[str], expected: dict[Any, str]) -> None:
-    config = PPOConfig().multi_agent(policy_mapping_fn=given)
-    mapping = PolicyMapping(config.policy_mapping_fn, ids)
-    assert {agent: mapping(agent, "E", "W") for agent in expected} == expected
+    ]
+    check_rows(check, rows)
 
 
 def test_an_agent_without_a_policy_is_named(golden: Golden) -> None:
@@ -300,23 +310,23 @@ def test_an_agent_without_a_policy_is_named(golden: Golden) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
+def test_which_policies_are_trained() -> None:
+    def check(given: Any, expected: list[bool]) -> None:
+        config = several(policies={"red": None, "blue": None, "still": PolicySpec("random")},
+                         policies_to_train=given)  # fmt: skip
+        _, trains = config.get_multi_agent_setup(env=gym.make("CartPole-v1"))
+        assert [trains(policy_id) for policy_id in ("red", "blue")] == expected
+        assert not trains("still")
+        assert trains("red", "good") is True
+
+    rows = [
         (None, [True, True]),
         (["red"], [True, False]),
         (trains_red, [True, False]),
         (f"{__name__}:trains_red", [True, False]),
         (lambda policy_id, batch: batch == "good", [False, False]),
-    ],
-)
-def test_which_policies_are_trained(given: Any, expected: list[bool]) -> None:
-    config = several(policies={"red": None, "blue": None, "still": PolicySpec("random")},
-                     policies_to_train=given)  # fmt: skip
-    _, trains = config.get_multi_agent_setup(env=gym.make("CartPole-v1"))
-    assert [trains(policy_id) for policy_id in ("red", "blue")] == expected
-    assert not trains("still")
-    assert trains("red", "good") is True
+    ]
+    check_rows(check, rows)
 
 
 def test_the_references_example_of_a_setup() -> None:

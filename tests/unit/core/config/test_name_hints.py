@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from every_row import check_rows
 from refusals import Golden, refusals
 
 from experiments import cli
@@ -54,45 +55,53 @@ def message(config_class: Any, name: str) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize("algorithm", CONFIGS)
-def test_a_hint_names_what_the_algorithm_has(algorithm: str) -> None:
-    config_class = CONFIGS[algorithm]
-    for name in set(SETTINGS) - set(config_class.settings()):
-        found = setting_hint(config_class, name)
-        assert found is not None, name
-        if found.words.startswith("here it is"):
-            assert has(config_class, found.path), name
-            assert config_class.why_not_inside(*found.path.partition(".")[::2]) is None, name
-            continue
-        paths = {hint.setting for hint in SETTINGS[name]} - {""}
-        assert found.words and not any(has(config_class, p) for p in paths if "." not in p), name
-        assert not paths or any(has(other, p) for other in CONFIGS.values() for p in paths), name
+def test_a_hint_names_what_the_algorithm_has() -> None:
+    def check(algorithm: str) -> None:
+        config_class = CONFIGS[algorithm]
+        for name in set(SETTINGS) - set(config_class.settings()):
+            found = setting_hint(config_class, name)
+            assert found is not None, name
+            if found.words.startswith("here it is"):
+                assert has(config_class, found.path), name
+                assert config_class.why_not_inside(*found.path.partition(".")[::2]) is None, name
+                continue
+            paths = {hint.setting for hint in SETTINGS[name]} - {""}
+            assert found.words and not any(has(config_class, p) for p in paths if "." not in p), (
+                name
+            )
+            assert not paths or any(has(other, p) for other in CONFIGS.values() for p in paths), (
+                name
+            )
+
+    check_rows(check, CONFIGS)
 
 
-@pytest.mark.parametrize(("name", "places"), LEADS.items())
-def test_where_the_names_of_the_issue_lead(name: str, places: tuple[str, str, str]) -> None:
-    for algorithm, place in zip(("PPO", "DQN", "SAC"), places, strict=True):
-        words = message(CONFIGS[algorithm], name)
-        assert words.startswith(f"unknown setting {name!r} of {algorithm}Config; ")
-        outer, _, inner = place.partition(".")
-        written = f"{outer}={{'{inner}': …}}" if inner else outer
-        expected = f"here it is {written} (in ." if place else "it would be "
-        assert expected in words
+def test_where_the_names_of_the_issue_lead() -> None:
+    def check(name: str, places: tuple[str, str, str]) -> None:
+        for algorithm, place in zip(("PPO", "DQN", "SAC"), places, strict=True):
+            words = message(CONFIGS[algorithm], name)
+            assert words.startswith(f"unknown setting {name!r} of {algorithm}Config; ")
+            outer, _, inner = place.partition(".")
+            written = f"{outer}={{'{inner}': …}}" if inner else outer
+            expected = f"here it is {written} (in ." if place else "it would be "
+            assert expected in words
+
+    check_rows(check, LEADS.items())
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
+def test_words() -> None:
+    def check(name: str, expected: str) -> None:
+        assert expected in message(PPOConfig, name)
+
+    rows = [
         ("total_timesteps", "stop: {num_env_steps_sampled_lifetime: …}"),
         ("policy_kwargs", "here it is model={'fcnet_hiddens': [64, 64]}"),
         ("learning-rate", "here it is lr"),  # with a hyphen, as on a command line
         ("learning_rat", "here it is lr"),
         ("num_epoch", "did you mean 'num_epochs"),  # one of ours is more like it than n_epochs
         ("buffer_size", "a setting of CQL, DQN, DreamerV3, IQL, QMIX, SAC, not of PPO"),
-    ],
-)
-def test_words(name: str, expected: str) -> None:
-    assert expected in message(PPOConfig, name)
+    ]
+    check_rows(check, rows)
 
 
 def test_no_name_of_another_library_is_accepted_or_ours() -> None:
@@ -101,14 +110,18 @@ def test_no_name_of_another_library_is_accepted_or_ours() -> None:
             message(config_class, name)
 
 
-@pytest.mark.parametrize("algorithm", CONFIGS)
-def test_inside_dicts(algorithm: str) -> None:
-    nested = CONFIGS[algorithm].nested_settings()
-    for outer in set(INSIDE) & set(nested):
-        for theirs, ours in INSIDE[outer].items():
-            assert ours in nested[outer].settings() and theirs not in nested[outer].settings()
-    with pytest.raises(ConfigError, match="'net_arch' of ModelConfig; here it is fcnet_hiddens"):
-        CONFIGS[algorithm].from_dict({"model": {"net_arch": [8]}})
+def test_inside_dicts() -> None:
+    def check(algorithm: str) -> None:
+        nested = CONFIGS[algorithm].nested_settings()
+        for outer in set(INSIDE) & set(nested):
+            for theirs, ours in INSIDE[outer].items():
+                assert ours in nested[outer].settings() and theirs not in nested[outer].settings()
+        with pytest.raises(
+            ConfigError, match="'net_arch' of ModelConfig; here it is fcnet_hiddens"
+        ):
+            CONFIGS[algorithm].from_dict({"model": {"net_arch": [8]}})
+
+    check_rows(check, CONFIGS)
 
 
 def test_every_way_to_give_a_setting() -> None:
@@ -132,17 +145,19 @@ def test_every_way_to_give_a_setting() -> None:
 # ------------------------------------------------------------------ algorithms
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_an_algorithm_that_is_not_here_leads_to_one_that_is(name: str) -> None:
-    assert name not in algorithm_names(), "it is there now: delete it in other_libraries.py"
-    words = ALGORITHMS[name]
-    nearest = re.split(r"\W", words)[0]
-    assert nearest in algorithm_names()
-    config = {key: True for key in re.findall(r"(\w+)=", words)}
-    config |= {key: True for key in re.findall(r"with (num_\w+) of", words)}
-    assert set(config) <= set(CONFIGS[nearest].settings())
-    with pytest.raises(ConfigError, match=r" is not in Tunescape; nearest: .* \(known: A2C, "):
-        get_algorithm(name)
+def test_an_algorithm_that_is_not_here_leads_to_one_that_is() -> None:
+    def check(name: str) -> None:
+        assert name not in algorithm_names(), "it is there now: delete it in other_libraries.py"
+        words = ALGORITHMS[name]
+        nearest = re.split(r"\W", words)[0]
+        assert nearest in algorithm_names()
+        config = {key: True for key in re.findall(r"(\w+)=", words)}
+        config |= {key: True for key in re.findall(r"with (num_\w+) of", words)}
+        assert set(config) <= set(CONFIGS[nearest].settings())
+        with pytest.raises(ConfigError, match=r" is not in Tunescape; nearest: .* \(known: A2C, "):
+            get_algorithm(name)
+
+    check_rows(check, ALGORITHMS)
 
 
 def test_a_misspelt_algorithm_leads_to_the_nearest() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from every_row import check_rows
 from ray import tune
 from refusals import Golden, refusals
 
@@ -78,16 +79,20 @@ def test_path_objects_are_texts() -> None:
     assert PPOConfig.from_dict({"output": Path("out")}).output == "out"
 
 
-@pytest.mark.parametrize("config_class", WITHOUT_DATA)
-def test_on_policy_algorithms_say_why_not(config_class: Any) -> None:
-    for given in ("x.json", ["x"], {"sampler": 0.5, "x": 0.5}, reader):
-        says = rf"input_ = .* is not possible with .*: {config_class.why_no_data}.*BC and MARWIL"
-        with pytest.raises(ConfigError, match=says):
-            config_class(input_=given)
-    assert len(config_class.why_no_data) > 40
-    assert config_class(input_={"sampler": 3}).input_shares == {"sampler": 1.0}
-    with pytest.raises(ConfigError, match="is not possible"):
-        config_class(input_=tune.grid_search(["sampler", "x.json"]))
+def test_on_policy_algorithms_say_why_not() -> None:
+    def check(config_class: Any) -> None:
+        for given in ("x.json", ["x"], {"sampler": 0.5, "x": 0.5}, reader):
+            says = (
+                rf"input_ = .* is not possible with .*: {config_class.why_no_data}.*BC and MARWIL"
+            )
+            with pytest.raises(ConfigError, match=says):
+                config_class(input_=given)
+        assert len(config_class.why_no_data) > 40
+        assert config_class(input_={"sampler": 3}).input_shares == {"sampler": 1.0}
+        with pytest.raises(ConfigError, match="is not possible"):
+            config_class(input_=tune.grid_search(["sampler", "x.json"]))
+
+    check_rows(check, WITHOUT_DATA)
 
 
 def test_every_algorithm_can_or_says_why() -> None:
@@ -133,9 +138,11 @@ def test_what_has_no_effect_is_refused(golden: Golden) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
+def test_what_has_an_effect_is_taken() -> None:
+    def check(settings: dict[str, Any]) -> None:
+        SACConfig.from_dict(settings).validate()
+
+    rows = [
         DATA | {"actions_in_input_normalized": True, "input_config": {"format": "json"}},
         DATA | {"dataset_num_iters_per_learner": 3},
         {"input_": "mine:read", "shuffle_buffer_size": 10},
@@ -144,10 +151,8 @@ def test_what_has_no_effect_is_refused(golden: Golden) -> None:
         NO_DATA | {"output": "dataset", "output_config": {"path": "y", "format": "json"}},
         NO_DATA | {"output": "mine:write", "output_config": {"anything": 1}},
         NO_DATA | {"output": "logdir", "output_max_file_size": 99, "output_compress_columns": []},
-    ],
-)
-def test_what_has_an_effect_is_taken(settings: dict[str, Any]) -> None:
-    SACConfig.from_dict(settings).validate()
+    ]
+    check_rows(check, rows)
 
 
 def test_columns_and_formats_are_checked_at_once() -> None:

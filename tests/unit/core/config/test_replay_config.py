@@ -1,8 +1,10 @@
 """`replay_buffer_config`: names, ranges, and what is refused."""
 
+import itertools
 from typing import Any
 
 import pytest
+from every_row import check_rows
 from ray import tune
 from refusals import Golden, refusals
 
@@ -11,13 +13,15 @@ from trainables.core.config.replay import ReplayBufferConfig
 check = ReplayBufferConfig.check
 
 
-@pytest.mark.parametrize("multi_agent", ["", "MultiAgent"])
-@pytest.mark.parametrize("episode", ["", "Episode"])
-@pytest.mark.parametrize("prioritized", ["", "Prioritized"])
-def test_the_references_type_names(multi_agent: str, episode: str, prioritized: str) -> None:
-    name = f"{multi_agent}{prioritized}{episode}ReplayBuffer"
-    config = ReplayBufferConfig(**check({"type": name}))
-    assert config.prioritized == bool(prioritized)
+def test_the_references_type_names() -> None:
+    def check_row(prioritized: str, episode: str, multi_agent: str) -> None:
+        name = f"{multi_agent}{prioritized}{episode}ReplayBuffer"
+        config = ReplayBufferConfig(**check({"type": name}))
+        assert config.prioritized == bool(prioritized)
+
+    check_rows(
+        check_row, itertools.product(["", "Prioritized"], ["", "Episode"], ["", "MultiAgent"])
+    )
 
 
 def test_defaults() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
+from every_row import check_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ray import tune
@@ -50,9 +52,13 @@ def check(name: str, value: Any) -> Any:
     return Example.check({name: value})[name]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "kept"),
-    [
+def test_accepted() -> None:
+    def check_row(name: str, value: Any, kept: Any) -> None:
+        result = check(name, value)
+        assert result == kept
+        assert type(result) is type(kept)
+
+    rows = [
         ("number", 0, 0),
         ("number", 0.999, 0.999),
         ("number", np.float32(0.5), 0.5),
@@ -71,17 +77,18 @@ def check(name: str, value: Any) -> Any:
         ("unbounded", -5, -5),
         ("rate", [[0, 0.5], [10, 0.1]], [[0, 0.5], [10, 0.1]]),
         ("rate", ((0, 0.5), (np.int64(10), np.float32(0.25))), [[0, 0.5], [10, 0.25]]),
-    ],
-)
-def test_accepted(name: str, value: Any, kept: Any) -> None:
-    result = check(name, value)
-    assert result == kept
-    assert type(result) is type(kept)
+    ]
+    check_rows(check_row, rows)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "allowed"),
-    [
+def test_refused_with_name_value_and_range() -> None:
+    def check_row(name: str, value: Any, allowed: str) -> None:
+        with pytest.raises(ConfigError) as error:
+            check(name, value)
+        shown = value.item() if isinstance(value, np.generic) else value
+        assert str(error.value) == f"{name} = {shown!r} is not allowed; allowed: {allowed}"
+
+    rows = [
         ("number", 1, "float, >= 0, < 1"),
         ("number", -0.1, "float, >= 0, < 1"),
         ("number", math.nan, "float, >= 0, < 1"),
@@ -109,13 +116,8 @@ def test_accepted(name: str, value: Any, kept: Any) -> None:
         ("rate", 0, "float or schedule, > 0, <= 2"),
         ("rate", [[0, 3.0]], "float or schedule, > 0, <= 2"),
         ("rate", [[0, math.nan]], "float or schedule, > 0, <= 2"),
-    ],
-)
-def test_refused_with_name_value_and_range(name: str, value: Any, allowed: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        check(name, value)
-    shown = value.item() if isinstance(value, np.generic) else value
-    assert str(error.value) == f"{name} = {shown!r} is not allowed; allowed: {allowed}"
+    ]
+    check_rows(check_row, rows)
 
 
 def test_no_schedule(golden: Golden) -> None:
@@ -190,11 +192,17 @@ DOMAINS = [
 ]
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
-@pytest.mark.parametrize("name", ["number", "count", "flag", "name", "rate", "widths", "options"])
-def test_search_domains_pass(name: str, domain: Any) -> None:
-    assert is_search_domain(domain)
-    assert check(name, domain) is domain
+def test_search_domains_pass() -> None:
+    def check_row(name: str, domain: Any) -> None:
+        assert is_search_domain(domain)
+        assert check(name, domain) is domain
+
+    check_rows(
+        check,
+        itertools.product(
+            ["number", "count", "flag", "name", "rate", "widths", "options"], DOMAINS
+        ),
+    )
 
 
 def test_domains_inside_containers_pass() -> None:
@@ -205,11 +213,12 @@ def test_domains_inside_containers_pass() -> None:
     assert check("rate", [[0, tune.uniform(0, 1)]])[0][0] == 0
 
 
-@pytest.mark.parametrize(
-    "value", [None, 1, "grid_search", [], {}, {"grid_search": [1], "more": 2}, np.ones(2), Example]
-)
-def test_what_is_no_domain(value: Any) -> None:
-    assert not contains_search_domain(value)
+def test_what_is_no_domain() -> None:
+    def check_row(value: Any) -> None:
+        assert not contains_search_domain(value)
+
+    rows = [None, 1, "grid_search", [], {}, {"grid_search": [1], "more": 2}, np.ones(2), Example]
+    check_rows(check_row, rows)
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from every_row import check_rows
 from ray import tune
 from refusals import Golden, refusals
 
@@ -154,23 +155,23 @@ def test_who_has_one(config_class: type[AlgorithmConfig]) -> None:
     assert intrinsic is not None and intrinsic.intrinsic_gamma == 0.9
 
 
-@pytest.mark.parametrize(
-    ("config_class", "env", "n_step"),
-    [
+def test_drawn_rows_are_steps() -> None:
+    def check(config_class: type[AlgorithmConfig], env: str, n_step: Any) -> None:
+        config = config_class().environment(env).training(n_step=n_step)
+        config.validate()
+        config.exploration(exploration_config={"type": "RND"})
+        with pytest.raises(
+            ConfigError, match=r"n_step = .*3.* is not possible .* of the type 'RND'.*; allowed: 1$"
+        ):
+            config.validate()
+        config.training(n_step=1).validate()
+
+    rows = [
         (DQNConfig, "CartPole-v1", 3),
         (DQNConfig, "CartPole-v1", [1, 3]),
         (SACConfig, "Pendulum-v1", 3),
-    ],
-)
-def test_drawn_rows_are_steps(config_class: type[AlgorithmConfig], env: str, n_step: Any) -> None:
-    config = config_class().environment(env).training(n_step=n_step)
-    config.validate()
-    config.exploration(exploration_config={"type": "RND"})
-    with pytest.raises(
-        ConfigError, match=r"n_step = .*3.* is not possible .* of the type 'RND'.*; allowed: 1$"
-    ):
-        config.validate()
-    config.training(n_step=1).validate()
+    ]
+    check_rows(check, rows)
 
 
 # ------------------------------------------------------------------ what the parts mean

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import gymnasium as gym
-import pytest
 import torch
+from every_row import check_rows
 from gymnasium import spaces
 from thread_ranks import on_ranks
 from torch import Tensor
@@ -48,9 +48,12 @@ def test_ranks_count_together() -> None:
         assert counts.tolist() == [STATES.tolist().count(state) for state in range(7)]
 
 
-@pytest.mark.parametrize(
-    ("space", "expected"),
-    [
+def test_only_small_discrete_spaces_have_counters() -> None:
+    def check(space: gym.Space, expected: int | None) -> None:
+        visits = visits_of(space)
+        assert (None if visits is None else len(visits.counts)) == expected
+
+    rows = [
         (spaces.Discrete(16), 16),
         (spaces.Discrete(16, start=-3), 16),
         (spaces.Discrete(MOST_STATES), MOST_STATES),
@@ -58,8 +61,5 @@ def test_ranks_count_together() -> None:
         (spaces.MultiDiscrete([2, 3]), None),
         (spaces.Box(0, 1, (3,)), None),
         (spaces.Dict({"a": spaces.Discrete(3)}), None),
-    ],
-)
-def test_only_small_discrete_spaces_have_counters(space: gym.Space, expected: int | None) -> None:
-    visits = visits_of(space)
-    assert (None if visits is None else len(visits.counts)) == expected
+    ]
+    check_rows(check, rows)

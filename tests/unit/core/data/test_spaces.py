@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from every_row import check_rows
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,9 +53,12 @@ def test_json_round_trip(space: gym.Space) -> None:
             assert np.array_equal(mine.low, theirs.low) and np.array_equal(mine.high, theirs.high)
 
 
-@pytest.mark.parametrize(
-    "space",
-    [
+def test_json_of_rare_spaces() -> None:
+    def check(space: gym.Space) -> None:
+        result = space_from_json(json.loads(json.dumps(space_to_json(space))))
+        assert result == space and result.dtype == space.dtype
+
+    rows = [
         Box(0, 1, (3,), np.bool_),
         Box(np.zeros(0, np.float32), np.zeros(0, np.float32)),
         Box(-np.inf, np.inf, (2,), np.float16),
@@ -67,11 +71,8 @@ def test_json_round_trip(space: gym.Space) -> None:
         Dict(),
         Tuple([]),
         MultiDiscrete([11] * 20),  # 10^21 combinations of 220 choices
-    ],
-)
-def test_json_of_rare_spaces(space: gym.Space) -> None:
-    result = space_from_json(json.loads(json.dumps(space_to_json(space))))
-    assert result == space and result.dtype == space.dtype
+    ]
+    check_rows(check, rows)
 
 
 def test_a_discrete_space_of_an_older_file_has_no_dtype() -> None:
@@ -110,9 +111,17 @@ def test_refused_structures(golden: Golden) -> None:
     golden("spaces/refused_structures", refusals(lambda space: leaf_spaces(space), cases))
 
 
-@pytest.mark.parametrize(
-    ("mine", "theirs", "message"),
-    [
+def test_mismatch() -> None:
+    def check(mine: gym.Space, theirs: gym.Space, message: str | None) -> None:
+        found = space_mismatch(mine, theirs)
+        if message is None:
+            assert found is None
+        else:
+            assert found is not None
+            with pytest.raises(ConfigError, match=message):
+                raise ConfigError(found)
+
+    rows = [
         (Box(0, 1, (2,)), Box(-5, np.inf, (2,), np.float64), None),
         (Box(0, 1, (2,)), Box(0, 1, (3,)), r"shape \(2,\) against \(3,\)"),
         (Box(0, 1, (2,)), Box(0, 1, (2,), np.uint8), "Box of floats against Box of integers"),
@@ -133,16 +142,8 @@ def test_refused_structures(golden: Golden) -> None:
             None,
         ),
         (Discrete(2), SEQUENCE, "Discrete against Sequence"),
-    ],
-)
-def test_mismatch(mine: gym.Space, theirs: gym.Space, message: str | None) -> None:
-    found = space_mismatch(mine, theirs)
-    if message is None:
-        assert found is None
-    else:
-        assert found is not None
-        with pytest.raises(ConfigError, match=message):
-            raise ConfigError(found)
+    ]
+    check_rows(check, rows)
 
 
 @given(nested_spaces(), st.integers(0, 2**16))
@@ -197,9 +198,14 @@ def test_wrong_observations_of_plain_spaces() -> None:
 _LARGE = {"type": "Box", "low": 0, "high": 1, "shape": [10**7], "dtype": "float32"}
 
 
-@pytest.mark.parametrize(
-    "description",
-    [
+def test_a_space_that_would_take_any_memory_is_refused_at_once() -> None:
+    def check(description: dict[str, Any]) -> None:
+        start = time.process_time()
+        with pytest.raises(ConfigError, match=r"a space of .* is not allowed; allowed"):
+            space_from_json(description)
+        assert time.process_time() - start < 1
+
+    rows = [
         {**_LARGE, "shape": [10**8]},
         {"type": "Tuple", "spaces": [_LARGE] * 20},
         {"type": "Dict", "spaces": [["a", {"type": "Dict", "spaces": [["b", _LARGE]] * 20}]]},
@@ -208,10 +214,5 @@ _LARGE = {"type": "Box", "low": 0, "high": 1, "shape": [10**7], "dtype": "float3
         {**_LARGE, "shape": [10], "dtype": "S1000000"},
         {"type": "MultiDiscrete", "nvec": [2], "start": [0], "dtype": "V1000000"},
         {"type": "Discrete", "n": 2, "start": 0, "dtype": "O"},
-    ],
-)
-def test_a_space_that_would_take_any_memory_is_refused_at_once(description: dict[str, Any]) -> None:
-    start = time.process_time()
-    with pytest.raises(ConfigError, match=r"a space of .* is not allowed; allowed"):
-        space_from_json(description)
-    assert time.process_time() - start < 1
+    ]
+    check_rows(check, rows)

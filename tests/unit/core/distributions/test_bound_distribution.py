@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from every_row import check_rows
 from gymnasium import spaces
 
 from trainables.core.errors import ConfigError
@@ -36,20 +37,24 @@ def policy(request: pytest.FixtureRequest) -> Policy:
     return Policy(observations, space, options, module={"type": module}, seed=0)
 
 
-@pytest.mark.parametrize("num_rows", [1, 3])
-def test_actions_are_tensors_arrays_or_lists(policy: Policy, num_rows: int) -> None:
-    inputs = policy.forward(np.ones((num_rows, 4), np.float32))
-    inputs = inputs if isinstance(inputs, torch.Tensor) else inputs[0]
-    dist = policy.dist_class(inputs)
-    actions = dist.sample(torch.Generator().manual_seed(0))
-    expected = dist.logp(actions)
-    assert expected.shape == (num_rows,)
-    for given in (actions.numpy(), actions.tolist(), tuple(actions.tolist()), list(actions)):
-        torch.testing.assert_close(dist.logp(given), expected)
-    one = dist.logp(actions[0].tolist())  # for every row
-    torch.testing.assert_close(one, dist.logp(actions[:1].expand_as(actions)))
-    with pytest.raises(ConfigError, match=r"actions of shape \(5.* are not allowed; allowed: \("):
-        dist.logp([actions[0].tolist()] * 5)
+def test_actions_are_tensors_arrays_or_lists(policy: Policy) -> None:
+    def check(num_rows: int) -> None:
+        inputs = policy.forward(np.ones((num_rows, 4), np.float32))
+        inputs = inputs if isinstance(inputs, torch.Tensor) else inputs[0]
+        dist = policy.dist_class(inputs)
+        actions = dist.sample(torch.Generator().manual_seed(0))
+        expected = dist.logp(actions)
+        assert expected.shape == (num_rows,)
+        for given in (actions.numpy(), actions.tolist(), tuple(actions.tolist()), list(actions)):
+            torch.testing.assert_close(dist.logp(given), expected)
+        one = dist.logp(actions[0].tolist())  # for every row
+        torch.testing.assert_close(one, dist.logp(actions[:1].expand_as(actions)))
+        with pytest.raises(
+            ConfigError, match=r"actions of shape \(5.* are not allowed; allowed: \("
+        ):
+            dist.logp([actions[0].tolist()] * 5)
+
+    check_rows(check, [1, 3])
 
 
 def test_narrow_integers_are_actions() -> None:

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from every_row import check_rows
 from gymnasium.vector import SyncVectorEnv
 from gymnasium.vector.utils import batch_space
 from hypothesis import given, settings
@@ -145,9 +146,14 @@ def same_tree(space: gym.Space, one: Any, two: Any) -> None:
         np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.parametrize(
-    ("space", "stored", "expected"),
-    [
+def test_starts() -> None:
+    def check(space: gym.Space, stored: torch.Tensor, expected: Any) -> None:
+        connector = connector_of(space)
+        actions = connector(stored)
+        assert actions.dtype == space.dtype and np.array_equal(actions, expected)
+        assert torch.equal(connector.to_stored(actions), stored)
+
+    rows = [
         (Discrete(3, start=5), torch.tensor([2, 0]), np.array([7, 5])),
         (MultiDiscrete([[2], [3]], start=[[1], [-1]]), torch.tensor([[[1], [2]]]), [[[2], [1]]]),
         (MultiBinary([1, 2]), torch.tensor([[[1, 0]]]), [[[1, 0]]]),
@@ -155,13 +161,8 @@ def same_tree(space: gym.Space, one: Any, two: Any) -> None:
         (Box(2**63, 2**63 + 5, (1,), np.uint64), torch.tensor([[5]]), [[2**63 + 5]]),
         (Box(-128, 127, (1,), np.int8), torch.tensor([[255]]), [[127]]),
         (Box(0, 1, (1,), np.bool_), torch.tensor([[1]]), [[True]]),
-    ],
-)
-def test_starts(space: gym.Space, stored: torch.Tensor, expected: Any) -> None:
-    connector = connector_of(space)
-    actions = connector(stored)
-    assert actions.dtype == space.dtype and np.array_equal(actions, expected)
-    assert torch.equal(connector.to_stored(actions), stored)
+    ]
+    check_rows(check, rows)
 
 
 def test_the_widest_boxes() -> None:
