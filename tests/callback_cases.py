@@ -8,6 +8,13 @@ from trainables import Callbacks
 from trainables.runtime.evaluation.runner import EvaluationRunner
 
 
+def whole(slot: int, episode_id: int, length: int) -> list[tuple[Any, ...]]:
+    """What is logged of a whole episode."""
+    steps = [("step", slot, episode_id, t) for t in range(1, length + 1)]
+    beginning = [("created", slot, episode_id, 0), ("start", slot, episode_id, 0)]
+    return [*beginning, *steps, ("end", slot, episode_id, length)]
+
+
 class Logs(Callbacks):
     """Logs all that it sees of episodes, in all objects of this process together."""
 

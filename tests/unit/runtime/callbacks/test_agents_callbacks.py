@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from callback_cases import whole
 from telling_agents import PATTERNS, TellingAgents, where_of
 
 from trainables import Callbacks, PPOConfig
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.policy.policy import Policy
-from trainables.runtime.callbacks.callbacks import CallbackError, CallbackSet
+from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.multi_agent.dict_slots import DictSlots
 from trainables.runtime.envs.multi_agent.make import make_slots
@@ -114,13 +115,6 @@ def watched(runner: AgentsEnvRunner) -> list[tuple[Any, ...]]:
     (made,) = runner.callbacks.objects
     assert isinstance(made, Watches)
     return made.seen
-
-
-def whole(slot: int, episode_id: int, length: int) -> list[tuple[Any, ...]]:
-    """What is logged of a whole episode."""
-    steps = [("step", slot, episode_id, t) for t in range(1, length + 1)]
-    beginning = [("created", slot, episode_id, 0), ("start", slot, episode_id, 0)]
-    return [*beginning, *steps, ("end", slot, episode_id, length)]
 
 
 # ---------------------------------------------------------------------- in training
@@ -365,12 +359,3 @@ def test_slots_of_native_environments() -> None:
     assert isinstance(env, AgentsVectorEnv)
     _, episodes = runner_of(env, Tells).sample(150)
     assert ended == episodes.lengths and len(ended) > 2
-
-
-def test_an_error_in_a_hook_names_it() -> None:
-    class Raises(Callbacks):
-        def on_episode_end(self, *, episode: Any) -> None:
-            raise KeyError("no such thing")
-
-    with pytest.raises(CallbackError, match=r"Raises\.on_episode_end raised KeyError"):
-        runner_of(slots_of(TellingAgents), Raises).sample(LENGTH)

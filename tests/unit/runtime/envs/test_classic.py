@@ -1,17 +1,12 @@
 """CartPole without velocities: CartPole in everything but what it shows."""
 
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import pytest
-from gymnasium.vector import SyncVectorEnv
 
-from trainables.core.checkpoint import load_state, save_state
 from trainables.runtime.envs.games.own import STATELESS_CARTPOLE, StatelessCartPoleVectorEnv
 from trainables.runtime.envs.make import make_vector_env
-from trainables.runtime.envs.state import get_env_state, set_env_state
 
 
 def steps(env: Any, count: int, seed: int = 0) -> list[Any]:
@@ -42,20 +37,3 @@ def test_a_single_one_sees_and_ends_as_the_slots_do() -> None:
     short = gym.make(STATELESS_CARTPOLE, max_episode_steps=2)
     short.reset(seed=0)
     assert [short.step(0)[3], short.step(1)[3]] == [False, True]
-
-
-@pytest.mark.parametrize("env_config", [{"max_episode_steps": 30}, {"render_mode": "rgb_array"}])
-def test_its_state_goes_on_to_the_bit(tmp_path: Path, env_config: dict[str, Any]) -> None:
-    """Through a checkpoint into a fresh environment, also slot by slot (as it renders)."""
-    original = make_vector_env(STATELESS_CARTPOLE, env_config, 2)
-    assert isinstance(original, SyncVectorEnv) == ("render_mode" in env_config)
-    original.reset(seed=1)
-    steps(original, 33)
-    save_state(tmp_path, "env", get_env_state(original) or {})
-    fresh = make_vector_env(STATELESS_CARTPOLE, env_config, 2)
-    fresh.reset(seed=2)
-    assert (steps(fresh, 1)[0][0] != steps(original, 1)[0][0]).any()
-    for env in (original, fresh):
-        set_env_state(env, load_state(tmp_path, "env"))
-    for one, other in zip(steps(original, 120), steps(fresh, 120), strict=True):
-        np.testing.assert_array_equal(one[0], other[0])

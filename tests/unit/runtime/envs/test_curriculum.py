@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from fakes import EncodingVectorEnv, EndlessEnv
 from level_envs import LevelEnv, next_level, no_such_thing, one_level_up
+from tiers import rarely
 
 from trainables import PPO, PPOConfig
 from trainables.core.checkpoint import CheckpointError
@@ -57,7 +58,7 @@ def test_every_slot_gets_the_task_that_follows_from_the_result() -> None:
         assert max(algo.env_runners.sample()[1].lengths) in (12, 13)
 
 
-@pytest.mark.parametrize("remote", [False, True])
+@pytest.mark.parametrize("remote", rarely([False, True], [True]))
 def test_a_task_function_gets_the_environment_itself(remote: bool) -> None:
     given = config(task_fn=one_level_up).env_runners(remote_worker_envs=remote)
     with given.build() as algo:
@@ -112,7 +113,7 @@ def test_a_resumed_run_goes_on_with_its_task(tmp_path: Path) -> None:
         resumed.restore(str(tmp_path))
         assert levels(resumed) == [12, 13]
         assert set(resumed.env_runners.sample()[1].lengths) == {12, 13}
-    with pytest.raises(CheckpointError, match="'level_envs:next_level'"):
+    with pytest.raises(CheckpointError, match="env_task_fn = 'level_envs:next_level'"):
         PPO.from_checkpoint(tmp_path, trust=["level_envs:LevelEnv"])
     trust = ["level_envs:LevelEnv", "level_envs:next_level"]
     with PPO.from_checkpoint(tmp_path, trust=trust) as again:
@@ -120,13 +121,10 @@ def test_a_resumed_run_goes_on_with_its_task(tmp_path: Path) -> None:
         assert levels(again) == [16, 17]
 
 
-def test_a_name_is_resolved_and_needs_trust(tmp_path: Path) -> None:
+def test_a_name_is_resolved() -> None:
     with config(task_fn="level_envs:next_level").build() as algo:
         algo.train()
         assert levels(algo) == [8, 9]
-        algo.save(str(tmp_path))
-    with pytest.raises(CheckpointError, match="env_task_fn = 'level_envs:next_level'"):
-        PPO.from_checkpoint(tmp_path, trust=["level_envs:LevelEnv"])
 
 
 def test_another_number_of_slots_deals_the_tasks_out(tmp_path: Path) -> None:
@@ -147,10 +145,10 @@ def test_a_vector_environment_has_one_task() -> None:
         assert set(algo.env_runners.sample()[1].lengths) >= {7}
 
 
-@pytest.mark.parametrize("env", [EndlessEnv, "CartPole-v1", "Pendulum-v1"])
-def test_one_error_where_there_are_no_tasks(env: Any) -> None:
-    with pytest.raises(ConfigError, match=r"env_task_fn: env '.*' has no method set_task"):
-        config(env).build()
+def test_one_error_where_there_are_no_tasks() -> None:
+    for env in (EndlessEnv, "CartPole-v1", "Pendulum-v1"):
+        with pytest.raises(ConfigError, match=r"env_task_fn: env '.*' has no method set_task"):
+            config(env).build()
 
 
 def test_below_wrappers() -> None:

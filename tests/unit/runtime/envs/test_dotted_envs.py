@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import json
 from pathlib import Path
 
 import gymnasium as gym
@@ -11,6 +10,7 @@ import pytest
 from fakes import EndlessEnv
 from ray import tune
 
+from experiments import cli
 from experiments.sweep.load import make_spec
 from search_spaces.documents import Document, SpecError
 from trainables import PPOConfig
@@ -69,23 +69,18 @@ def test_what_cannot_be_found_is_named() -> None:
         make_vector_env("gymnasium.Envv")
 
 
-def test_in_a_spec_and_on_the_command_line(tmp_path: Path) -> None:
-    spec = make_spec(
-        {
-            "name": "own",
-            "trainable": "PPO",
-            "config": {"env": OWN},
-            "stop": {"training_iteration": 1},
-        }
-    )
+def test_in_a_spec_and_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = make_spec({"name": "own", "trainable": "PPO", "config": {"env": OWN}, "stop": STOP})
     assert spec.config["env"] == OWN
     (tmp_path / "own_package").mkdir()
-    (tmp_path / "own_package" / "envs.py").write_text(
-        "import gymnasium as gym\n\n\nclass Env(gym.Wrapper):\n"
-        "    def __init__(self):\n        super().__init__(gym.make('CartPole-v1'))\n"
-    )
-    command = [sys.executable, "-m", "experiments.cli", "train", "--algo", "PPO"]
-    command += ["--env", "own_package.envs.Missing", "--stop", '{"training_iteration": 1}']
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=240)
-    assert done.returncode == 2
-    assert "'own_package.envs:Missing' cannot be found" in " ".join(done.stderr.split())
+    (tmp_path / "own_package" / "envs.py").write_text("class Env: ...\n")
+    monkeypatch.chdir(tmp_path)  # whose modules are found
+    command = ["train", "--algo", "PPO", "--env", "own_package.envs.Missing"]
+    monkeypatch.setattr("sys.argv", ["tunescape", *command, "--stop", json.dumps(STOP)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "'own_package.envs:Missing' cannot be found" in said

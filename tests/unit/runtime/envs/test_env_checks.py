@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import warnings
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from fakes import EncodingVectorEnv, EndlessEnv, limited_walk
 from gymnasium import spaces
+from refusals import Golden, refusals
 
 from trainables import PPOConfig
 from trainables.core.errors import ConfigError
@@ -38,31 +40,36 @@ class Scripted(EndlessEnv):
 
 
 ONE = np.ones(1, np.float32)
-WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"reset": ONE}, r"reset returns an array of float32 and shape \(1,\), not \(observation, in"),
-    ({"reset": (ONE, None)}, r"reset returns a tuple of 2, not \(observation, info\)"),
-    ({"reset": (np.ones(2, np.float32), {})}, r"reset's observation has shape \(2,\), the space "),
-    ({"obs": np.ones(1)}, "step's observation has dtype float64, the space has float32"),
-    ({"obs": [1.0]}, "step's observation is a list, not an array of float32"),
-    ({"obs": ONE * 2}, r"step's observation is 2.0 at \[0\], the space has \[-1.0, 1.0\] there"),
-    ({"obs": ONE * np.nan}, "step's observation has NaN in it"),
-    ({"result": (ONE, 0.0, False, {})}, "step returns 4 values, .*: that was the API of gym "),
-    ({"result": None}, "step returns a NoneType, not "),
-    ({"reward": "1"}, r"step's reward is '1' \(str\), not a number"),
-    ({"reward": np.ones(1)}, "step's reward is an array of float64 and shape .*, not a number"),
-    ({"reward": float("inf")}, "step's reward is inf"),
-    ({"terminated": 0}, r"step's terminated is 0 \(int\), not a bool"),
-    ({"truncated": None}, r"step's truncated is None \(NoneType\), not a bool"),
-    ({"info": []}, r"step's info is \[\] \(list\), not a dict"),
-]
 
 
-@pytest.mark.parametrize(("parts", "message"), WRONG, ids=lambda value: str(value)[:30])
-def test_one_error_says_what_is_wrong(parts: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message) as error:
+def test_one_error_says_what_is_wrong(golden: Golden) -> None:
+    wrong: list[dict[str, Any]] = [
+        {"reset": ONE},
+        {"reset": (ONE, None)},
+        {"reset": (np.ones(2, np.float32), {})},
+        {"obs": np.ones(1)},
+        {"obs": [1.0]},
+        {"obs": ONE * 2},
+        {"obs": ONE * np.nan},
+        {"result": (ONE, 0.0, False, {})},
+        {"result": None},
+        {"reward": "1"},
+        {"reward": np.ones(1)},
+        {"reward": float("inf")},
+        {"terminated": 0},
+        {"truncated": None},
+        {"info": []},
+        {"reward": {"a": 1.0, "b": 0.0}},
+        {"terminated": {"a": False, "__all__": False}},
+        {"reset": ({"a": ONE, "b": ONE}, {})},
+        {"reset": ({0: ONE}, {})},
+    ]
+
+    def made(parts: dict[str, Any]) -> None:
+        make_vector_env(Scripted, parts, 2).close()
         make_vector_env(Scripted, parts, 2, options=EnvOptions(check=True))
-    assert "env 'test_env_checks:Scripted'" in str(error.value)
-    make_vector_env(Scripted, parts, 2).close()
+
+    golden("env_checks/environments", refusals(made, wrong))
 
 
 class MultiAgentEnv(EndlessEnv):
@@ -81,28 +88,12 @@ SEVERAL = "has several agents, where one of one agent is wanted"
 BY_AGENT = "gives observations, rewards or ends by agent.*derives from trainables.MultiAgentEnv"
 
 
-@pytest.mark.parametrize("check", [False, True])
-@pytest.mark.parametrize("kind", [Duel, ParallelEnv, lambda context: gym.Wrapper(Duel())])
-def test_classes_of_several_agents_are_refused_where_one_is_wanted(kind: Any, check: bool) -> None:
-    with pytest.raises(ConfigError, match=SEVERAL) as error:
-        make_vector_env(kind, None, 1, options=EnvOptions(check=check))
-    assert "disable_env_checking" not in str(error.value) and "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"reward": {"a": 1.0, "b": 0.0}},
-        {"terminated": {"a": False, "__all__": False}},
-        {"reset": ({"a": ONE, "b": ONE}, {})},
-        {"reset": ({0: ONE}, {})},
-    ],
-    ids=str,
-)
-def test_what_is_given_by_agent_is_told_what_to_derive_from(parts: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=BY_AGENT) as error:
-        make_vector_env(Scripted, parts, 1, options=EnvOptions(check=True))
-    assert "disable_env_checking" not in str(error.value)
+def test_classes_of_several_agents_are_refused_where_one_is_wanted() -> None:
+    kinds: tuple[Any, ...] = (Duel, ParallelEnv, lambda context: gym.Wrapper(Duel()))
+    for kind, check in itertools.product(kinds, (False, True)):
+        with pytest.raises(ConfigError, match=SEVERAL) as error:
+            make_vector_env(kind, None, 1, options=EnvOptions(check=check))
+        assert "disable_env_checking" not in str(error.value) and "\n" not in str(error.value)
 
 
 def test_a_space_for_each_agent_is_told_what_to_derive_from() -> None:
@@ -184,22 +175,21 @@ class ScriptedVector(EncodingVectorEnv):
         return tuple(step[name] for name in names)
 
 
-@pytest.mark.parametrize(
-    ("told", "message"),
-    [
-        ({"obs": np.zeros((2, 7), np.float32)}, r"step's observation has shape \(2, 7\)"),
-        ({"reward": np.array([0.0, np.nan])}, "step's reward is "),
-        ({"reward": 1.0}, r"step's reward is 1.0 \(float\), not a number for each of 2 slots"),
-        ({"terminated": np.zeros(2)}, "step's terminated is an array of float64 .*, not a bool"),
-    ],
-)
 def test_vector_environments_are_checked_too(
-    told: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
-    make_vector_env(ScriptedVector, None, 2, options=EnvOptions(check=True)).close()
-    monkeypatch.setattr(ScriptedVector, "told", told)
-    with pytest.raises(ConfigError, match=message):
-        make_vector_env(ScriptedVector, None, 2, options=EnvOptions(check=True))
+    def made(told: dict[str, Any]) -> None:
+        monkeypatch.setattr(ScriptedVector, "told", told)
+        make_vector_env(ScriptedVector, None, 2, options=EnvOptions(check=True)).close()
+
+    made({})
+    wrong: list[dict[str, Any]] = [
+        {"obs": np.zeros((2, 7), np.float32)},
+        {"reward": np.array([0.0, np.nan])},
+        {"reward": 1.0},
+        {"terminated": np.zeros(2)},
+    ]
+    golden("env_checks/vector_environments", refusals(made, wrong))
 
 
 def test_set_up_checks_unless_it_is_disabled() -> None:
@@ -228,16 +218,14 @@ class Failing(EndlessEnv):
         return super().step(action)
 
 
-@pytest.mark.parametrize(
-    ("method", "cause"), [("reset", "OSError: no connection"), ("step", "KeyError: 'level'")]
-)
-def test_an_error_names_the_slot_and_its_cause(method: str, cause: str) -> None:
-    config = PPOConfig().environment(Failing, env_config={"method": method})
-    with pytest.raises(SubEnvironmentError) as error:
-        config.build().train()
-    name = "env 'test_env_checks:Failing', slot 1 of env runner 0"
-    assert str(error.value) == f"{name}: {method} raised {cause}"
-    assert type(error.value.__cause__).__name__ == cause.partition(":")[0]
+def test_an_error_names_the_slot_and_its_cause() -> None:
+    for method, cause in (("reset", "OSError: no connection"), ("step", "KeyError: 'level'")):
+        config = PPOConfig().environment(Failing, env_config={"method": method})
+        with pytest.raises(SubEnvironmentError) as error:
+            config.build().train()
+        name = "env 'test_env_checks:Failing', slot 1 of env runner 0"
+        assert str(error.value) == f"{name}: {method} raised {cause}"
+        assert type(error.value.__cause__).__name__ == cause.partition(":")[0]
 
 
 # ------------------------------------------------------------------ contexts and seeds
@@ -315,22 +303,14 @@ def test_only_actions_that_the_mask_allows_are_tried(key: str) -> None:
     assert env.t > 1
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"observation_space": spaces.Box(-1, 1, (3,), np.float32)},
-            r"observation_space = Box\(.* does not fit the environment's .*shape \(3,\) against",
-        ),
-        (
-            {"action_space": spaces.Discrete(5)},
-            r"action_space = Discrete\(5\) does not fit .*n 5 against 2",
-        ),
-    ],
-)
-def test_given_spaces_fit_the_environment(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        PPOConfig().environment("CartPole-v1", **settings).build()
+def test_given_spaces_fit_the_environment() -> None:
+    box = spaces.Box(-1, 1, (3,), np.float32)
+    says = r"observation_space = Box\(.* does not fit the environment's .*shape \(3,\) against"
+    with pytest.raises(ConfigError, match=says):
+        PPOConfig().environment("CartPole-v1", observation_space=box).build()
+    says = r"action_space = Discrete\(5\) does not fit .*n 5 against 2"
+    with pytest.raises(ConfigError, match=says):
+        PPOConfig().environment("CartPole-v1", action_space=spaces.Discrete(5)).build()
 
 
 def test_given_spaces_may_have_other_bounds() -> None:

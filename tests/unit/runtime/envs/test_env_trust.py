@@ -17,9 +17,11 @@ from trainables.runtime.envs.trust import environment_doubts
 PATH, WORD = {"desc": "/etc/passwd"}, {"map_name": "8x8", "size": [1, 2.5], "slippery": True}
 
 
-@pytest.mark.parametrize(
-    ("env", "env_config", "asked_for"),
-    [
+def test_what_needs_trust() -> None:
+    tune.register_env("trust_tests/Mine", lambda config: gym.make("CartPole-v1"))
+    tune.register_env("CliffWalking-v1", lambda config: gym.make("CartPole-v1"))
+    trust = ["env_config", "os:system"]
+    cases: list[tuple[Any, dict[str, Any], list[str]]] = [
         ("CartPole-v1", {}, []),
         ("FrozenLake-v1", WORD, []),
         ("FrozenLake-v1", PATH, ["env_config"]),
@@ -36,15 +38,11 @@ PATH, WORD = {"desc": "/etc/passwd"}, {"map_name": "8x8", "size": [1, 2.5], "sli
         ("os:system", PATH, ["os:system"]),  # who trusts code trusts its arguments
         (None, {}, []),
         (gym.Env, PATH, []),  # a class in memory comes from no checkpoint
-    ],
-)
-def test_what_needs_trust(env: Any, env_config: dict[str, Any], asked_for: list[str]) -> None:
-    tune.register_env("trust_tests/Mine", lambda config: gym.make("CartPole-v1"))
-    tune.register_env("CliffWalking-v1", lambda config: gym.make("CartPole-v1"))
-    doubts = list(environment_doubts({"env": env, "env_config": env_config}))
-    assert [doubt.entry for doubt in doubts] == asked_for
-    trust = ["env_config", "os:system"]
-    assert all(doubt.is_settled(trust) and not doubt.is_settled(["x"]) for doubt in doubts)
+    ]
+    for env, env_config, asked_for in cases:
+        doubts = list(environment_doubts({"env": env, "env_config": env_config}))
+        assert [doubt.entry for doubt in doubts] == asked_for, (env, env_config)
+        assert all(doubt.is_settled(trust) and not doubt.is_settled(["x"]) for doubt in doubts)
 
 
 def test_trusted_code_beside_it_vouches_for_nothing_else() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 from fakes import EncodingVectorEnv, EndlessEnv, limited_walk
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from ray import tune
+from refusals import Golden, refusals
+from tiers import covering
 
 from trainables.core.checkpoint import load_state, save_state
 from trainables.core.errors import ConfigError
+from trainables.runtime.envs.games.own import STATELESS_CARTPOLE, TMAZE
 from trainables.runtime.envs.make import EnvContext, env_name, is_name_safe, make_vector_env
 from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.envs.state import get_env_state, set_env_state
@@ -83,19 +87,6 @@ def test_gymnasium_ids() -> None:
         env.close()
 
 
-@pytest.mark.parametrize("env_id", ["CartPole-v1", "MountainCar-v0"])
-def test_time_limit_by_env_config(env_id: str) -> None:
-    env = make_vector_env(env_id, {"max_episode_steps": 7}, 2)
-    reset_with_infos(env, np.random.SeedSequence(0))
-    steps = 0
-    truncated = np.zeros(2, bool)
-    while not truncated.any():
-        _, _, _, truncated, _ = env.step(np.array([steps % 2, steps % 2]))
-        steps += 1
-    assert steps == 7
-    env.close()
-
-
 def test_env_config_of_a_gymnasium_id() -> None:
     env = make_vector_env("Pendulum-v1", {"g": 3.0}, 2)
     assert [slot.g for slot in slots(env)] == [3.0, 3.0]
@@ -157,24 +148,14 @@ class MayBeNone(_Anything):
         super().__init__(env_cfg)
 
 
-@pytest.mark.parametrize("kind", [Cfg, TypedDict, Underscored, WithRest, Starred, MayBeNone])
-def test_the_one_argument_of_a_class_is_the_context_whatever_its_name(kind: type) -> None:
-    env = make_vector_env(kind, {"n": 3}, 2, worker_index=4)
-    for index, slot in enumerate(slots(env)):
-        assert isinstance(slot.given, EnvContext) and dict(slot.given) == {"n": 3}
-        assert (slot.given.worker_index, slot.given.vector_index) == (4, index)
-    if kind not in (MayBeNone, Starred):  # these need nothing
-        assert isinstance(slots(make_vector_env(kind, {}, 1))[0].given, EnvContext)
-
-
-def test_a_time_limit_is_part_of_the_context() -> None:
-    (slot,) = make_vector_env(Cfg, {"n": 3, "max_episode_steps": 2}, 1).envs  # type: ignore[attr-defined]
-    assert slot.unwrapped.given == {"n": 3, "max_episode_steps": 2}
-    assert slot.spec is None or slot.spec.max_episode_steps == 2
-    slot.reset()
-    assert [slot.step(0)[3] for _ in range(2)] == [False, True]
-    (slot,) = make_vector_env(Cfg, {"cfg": 7, "max_episode_steps": 2}, 1).envs  # type: ignore[attr-defined]
-    assert slot.unwrapped.given == 7
+def test_the_one_argument_of_a_class_is_the_context_whatever_its_name() -> None:
+    for kind in (Cfg, TypedDict, Underscored, WithRest, Starred, MayBeNone):
+        env = make_vector_env(kind, {"n": 3}, 2, worker_index=4)
+        for index, slot in enumerate(slots(env)):
+            assert isinstance(slot.given, EnvContext) and dict(slot.given) == {"n": 3}
+            assert (slot.given.worker_index, slot.given.vector_index) == (4, index)
+        if kind not in (MayBeNone, Starred):  # these need nothing
+            assert isinstance(slots(make_vector_env(kind, {}, 1))[0].given, EnvContext)
 
 
 def test_keywords_go_before_the_context() -> None:
@@ -203,34 +184,22 @@ class TwoNeeded(EndlessEnv):
         super().__init__()
 
 
-@pytest.mark.parametrize(
-    ("kind", "env_config", "message"),
-    [
-        (
-            Sized,
-            {"n": 3},
-            r"Sized' cannot be made with env_config={'n': 3}: TypeError: .*'n'; the "
-            r"constructor takes \(size: .*int.*, colour: .*\), and gets the entries of env_config "
-            r"as keywords; its first parameter, 'size', if it is called env_config, gets all of it",
-        ),
-        (Sized, {}, "missing 1 required positional argument: 'size'; the constructor takes"),
-        (Coloured, {"clour": "red"}, "got an unexpected keyword argument 'clour'; the constructor"),
-        (Cfg, {"cfgs": 3}, r"'cfgs'; the constructor takes \(cfg\)"),  # a slip of the pen
-        (TwoNeeded, {"first": 1}, "missing 1 required .*: 'second'; the constructor takes"),
-        (BrokenEnv, {"n": 3}, r"unexpected keyword argument 'n'; the constructor takes \(\)"),
-        (
-            Halves,
-            {"n": 3},
-            "TypeError: unsupported operand .*; 'number' was given all of env_config, an "
-            "EnvContext, since its entries do not fit as keywords: the constructor takes",
-        ),
-    ],
-    ids=str,
-)
-def test_a_constructor_that_takes_neither_is_one_error(
-    kind: type, env_config: dict[str, Any], message: str
-) -> None:
-    refused(kind, message, env_config=env_config)
+def test_a_constructor_that_takes_neither_is_one_error(golden: Golden) -> None:
+    given: list[tuple[type, dict[str, Any]]] = [
+        (Sized, {"n": 3}),
+        (Sized, {}),
+        (Coloured, {"clour": "red"}),
+        (Cfg, {"cfgs": 3}),  # a slip of the pen
+        (TwoNeeded, {"first": 1}),
+        (BrokenEnv, {"n": 3}),
+        (KeywordEnv, {"horzon": 1}),
+        (Halves, {"n": 3}),
+        (ContextEnv, {}),
+    ]
+    cases = {f"{kind.__name__}: {env_config}": (kind, env_config) for kind, env_config in given}
+    texts = refusals(make_vector_env, cases)
+    of_python = r"(TypeError): [^;]*"  # which says it otherwise in another release
+    golden("envs/constructors", {k: re.sub(of_python, r"\1: <why>", v) for k, v in texts.items()})
 
 
 def test_callable_and_registered_name() -> None:
@@ -295,9 +264,7 @@ def test_constructor_that_raises() -> None:
     says = "BrokenEnv' cannot be made with env_config={}: FileNotFoundError: level 3 is missing"
     assert says in str(error.value)
     assert isinstance(error.value.__cause__, FileNotFoundError)
-    refused(KeywordEnv, r"env_config={'horzon': 1}: TypeError: .*horzon", env_config={"horzon": 1})
     refused("CartPole-v1", "cannot be made with env_config={'a': 1}: ", env_config={"a": 1})
-    refused(ContextEnv, "KeyError: 'horizon'")
 
 
 def test_what_is_no_environment() -> None:
@@ -377,7 +344,7 @@ def trajectory(env: VectorEnv, actions: list[Any]) -> list[list[np.ndarray]]:
     return [[np.array(part) for part in env.step(action)[:4]] for action in actions]
 
 
-STATEFUL = [
+STATEFUL: list[tuple[Any, dict[str, Any]]] = [
     ("CartPole-v1", {"max_episode_steps": 30}),
     ("CartPole-v1", {"render_mode": "rgb_array"}),  # one by one
     ("Pendulum-v1", {"max_episode_steps": 50}),
@@ -385,15 +352,21 @@ STATEFUL = [
     ("MountainCar-v0", {"max_episode_steps": 70}),
     ("MountainCarContinuous-v0", {"max_episode_steps": 80}),
     (limited_walk, {}),
+    (STATELESS_CARTPOLE, {"max_episode_steps": 30}),
+    (STATELESS_CARTPOLE, {"render_mode": "rgb_array"}),
+    (TMAZE, {"length": 2}),
 ]
 
 
-@pytest.mark.parametrize("before", [0, 1, 150, "an end"])
-@pytest.mark.parametrize(("env", "env_config"), STATEFUL, ids=lambda value: str(value)[:25])
+BEFORE: list[int | str] = ["an end", 150, 1, 0]
+
+
+@pytest.mark.parametrize(("case", "before"), covering(STATEFUL, BEFORE, strength=1))
 def test_state_goes_on_to_the_bit(
-    tmp_path: Path, env: Any, env_config: dict[str, Any], before: int | str
+    tmp_path: Path, case: tuple[Any, dict[str, Any]], before: int | str
 ) -> None:
     """Through a checkpoint into a fresh environment, over many autoresets."""
+    env, env_config = case
     original = make_vector_env(env, env_config, 3)
     reset_with_infos(original, np.random.SeedSequence(1))
     play(original, before)
@@ -413,11 +386,11 @@ def test_state_goes_on_to_the_bit(
             np.testing.assert_array_equal(part, again, err_msg=f"step {step}")
 
 
-@pytest.mark.parametrize("before", [0, "an end"])
-@pytest.mark.parametrize(("env", "env_config"), STATEFUL, ids=lambda value: str(value)[:25])
+@pytest.mark.parametrize(("case", "before"), covering(STATEFUL, ["an end", 0], strength=1))
 def test_state_does_not_change_when_the_environment_goes_on(
-    env: Any, env_config: dict[str, Any], before: int | str
+    case: tuple[Any, dict[str, Any]], before: int | str
 ) -> None:
+    env, env_config = case
     original = make_vector_env(env, env_config, 2)
     reset_with_infos(original, np.random.SeedSequence(1))
     play(original, before)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import gymnasium as gym
 import numpy as np
-import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
 from trainables.runtime.envs.joint_slots import SlotsInTurn, joint_slots
-from trainables.runtime.envs.state import get_env_state
 
 SLOTS = 6
 
@@ -18,37 +16,6 @@ def made(seeds: tuple[int, ...], **options: float) -> list[CartPoleVectorEnv]:
     for env, seed in zip(envs, seeds, strict=True):
         env.reset(seed=seed)
     return envs
-
-
-@pytest.mark.parametrize("options", [{}, {"max_episode_steps": 9}, {"sutton_barto_reward": True}])
-def test_each_is_to_the_bit_what_it_is_alone(options: dict[str, float]) -> None:
-    seeds = (3, 1, 4)
-    together, alone = made(seeds, **options), made(seeds, **options)
-    joint = joint_slots(together)
-    assert joint is not None
-    random = np.random.default_rng(0)
-    ends = 0
-    for _ in range(4):
-        joint.load()
-        for _ in range(40):
-            actions = random.integers(0, 2, (len(seeds), SLOTS))
-            found = joint.step(actions.reshape(-1))
-            for k, env in enumerate(alone):
-                expected = env.step(actions[k])
-                ends += int(expected[2].sum() + expected[3].sum())
-                for part, own in zip(found, expected[:4], strict=True):
-                    ours = part[k * SLOTS : (k + 1) * SLOTS]
-                    np.testing.assert_array_equal(ours, own)
-        joint.store()
-        for env, other in zip(together, alone, strict=True):  # and meanwhile by itself
-            own, its = env.step(np.zeros(SLOTS, np.int64)), other.step(np.zeros(SLOTS, np.int64))
-            np.testing.assert_array_equal(own[0], its[0])
-            ours, theirs = get_env_state(env), get_env_state(other)
-            assert ours is not None and theirs is not None
-            assert ours["random"] == theirs["random"]
-            for name, value in theirs["attributes"].items():
-                np.testing.assert_array_equal(ours["attributes"][name], value)
-    assert ends > 20
 
 
 def test_what_differs_is_not_joined() -> None:

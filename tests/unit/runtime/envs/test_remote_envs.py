@@ -13,21 +13,19 @@ import numpy as np
 import pytest
 from fakes import EndlessEnv, limited_walk
 from process_envs import ClockEnv, next_task
+from runners import runner_of
+from tiers import rarely
 
 import trainables
 from trainables import PPOConfig
-from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
-from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import EnvOptions, make_vector_env
 from trainables.runtime.envs.remote.process import SlotDiedError
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
 from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.envs.state import get_env_state, set_env_state
 from trainables.runtime.envs.sub_environment import RESTARTS, SubEnvironmentError
-from trainables.runtime.sampling.env_runner import EnvRunner
-from trainables.runtime.sampling.remote_env_runner import RemoteEnvRunner
 
 REMOTE = EnvOptions(remote=True)
 
@@ -36,9 +34,8 @@ def sampled(num_envs: int, lengths: list[int], wait_ms: float = 0, **config: Any
     """Rollouts of the lengths, one after another."""
     options = EnvOptions(remote=True, restart=config.pop("restart", False))
     env = make_vector_env(ClockEnv, config, num_envs, options=options)
-    policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
     settings = PPOConfig().env_runners(remote_worker_envs=True, remote_env_batch_wait_ms=wait_ms)
-    runner = RemoteEnvRunner(settings, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
+    runner = runner_of(env, settings)
     try:
         return [runner.sample(length)[0]["default_policy"] for length in lengths]
     finally:
@@ -108,12 +105,10 @@ def test_a_long_wait_acts_as_in_one_process() -> None:
     rollouts = []
     for remote in (False, True):
         env = make_vector_env(limited_walk, None, 3, options=EnvOptions(remote=remote))
-        policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
         settings = PPOConfig()
         if remote:
             settings.env_runners(remote_worker_envs=True, remote_env_batch_wait_ms=60_000)
-        kind = RemoteEnvRunner if remote else EnvRunner
-        runner = kind(settings, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
+        runner = runner_of(env, settings)
         rollouts.append([runner.sample(15)[0]["default_policy"] for _ in range(2)])
         runner.stop()
     for one, other in zip(*rollouts, strict=True):
@@ -121,6 +116,7 @@ def test_a_long_wait_acts_as_in_one_process() -> None:
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
 
 
+@pytest.mark.full("test_every_slot_has_its_own_clock_and_no_row_is_lost")
 def test_slow_environments_are_stepped_side_by_side() -> None:
     start = time.perf_counter()
     sampled(4, [1])
@@ -142,7 +138,7 @@ def test_an_error_there_is_one_error_here() -> None:
         make_vector_env(lambda context: 3, None, 1, options=REMOTE)
 
 
-@pytest.mark.parametrize("what", ["raise", "die"])
+@pytest.mark.parametrize("what", rarely(["raise", "die"], ["die"]))
 def test_what_fails_is_replaced(what: str) -> None:
     (rollout,) = sampled(2, [6], breaks={1: what}, restart=True)
     # The fresh one fails in the same step, until it has had other steps: it is always its first.
@@ -171,6 +167,7 @@ def test_a_new_process_gets_the_task_and_is_counted() -> None:
     env.close()
 
 
+@pytest.mark.full("test_a_new_process_gets_the_task_and_is_counted")
 def test_processes_end_with_the_environment_and_with_their_parent(tmp_path: Path) -> None:
     env = make_vector_env(ClockEnv, None, 2, options=REMOTE)
     assert isinstance(env, RemoteVectorEnv)
@@ -239,6 +236,7 @@ def test_settings_that_do_not_go_together() -> None:
         config.build()
 
 
+@pytest.mark.full("test_together_they_step_as_in_one_process")
 def test_another_package_of_our_name_on_the_path_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

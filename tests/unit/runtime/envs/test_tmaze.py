@@ -1,18 +1,15 @@
 """The T-maze: a cue that is seen once decides what the turn at the end pays."""
 
-from pathlib import Path
-from typing import Any
+import itertools
 
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from trainables.core.checkpoint import load_state, save_state
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.games.own import TMAZE, TMaze
 from trainables.runtime.envs.make import make_vector_env
-from trainables.runtime.envs.state import get_env_state, set_env_state
 
 CORRIDOR, JUNCTION = [0, 0, 0], [0, 0, 1]
 CUES = {TMaze.up: [1, 0, 0], TMaze.down: [0, 1, 0]}
@@ -40,26 +37,25 @@ def test_both_cues_come_alike_often() -> None:
     assert 450 < cues[:, 0].sum() < 550
 
 
-@pytest.mark.parametrize("cue", list(CUES))
-@pytest.mark.parametrize("turn", list(CUES))
-def test_the_side_of_the_cue_pays(cue: int, turn: int) -> None:
+def test_the_side_of_the_cue_pays() -> None:
     """So a policy that always turns the same way, or by chance, gets one half on average."""
-    env = start(cue, length=3)
-    for seen in (CORRIDOR, CORRIDOR, JUNCTION):
-        obs, *rest = env.step(turn)
-        assert obs.tolist() == seen, "who acts sees the cue once"
-        assert rest[:3] == [0.0, False, False]
-    obs, reward, terminated, truncated, _ = env.step(turn)
-    assert (reward, terminated, truncated) == (float(turn == cue), True, False)
-    assert obs.tolist() == CUES[cue], "when it is too late"
+    for cue, turn in itertools.product(CUES, CUES):
+        env = start(cue, length=3)
+        for seen in (CORRIDOR, CORRIDOR, JUNCTION):
+            obs, *rest = env.step(turn)
+            assert obs.tolist() == seen, "who acts sees the cue once"
+            assert rest[:3] == [0.0, False, False]
+        obs, reward, terminated, truncated, _ = env.step(turn)
+        assert (reward, terminated, truncated) == (float(turn == cue), True, False)
+        assert obs.tolist() == CUES[cue], "when it is too late"
 
 
-@pytest.mark.parametrize("cue", list(CUES))
-def test_only_the_turn_at_the_junction_counts(cue: int) -> None:
-    env = start(cue, length=3)
-    for _ in range(3):
-        assert env.step(1 - cue)[1:4] == (0.0, False, False)
-    assert env.step(cue)[1:4] == (1.0, True, False)
+def test_only_the_turn_at_the_junction_counts() -> None:
+    for cue in CUES:
+        env = start(cue, length=3)
+        for _ in range(3):
+            assert env.step(1 - cue)[1:4] == (0.0, False, False)
+        assert env.step(cue)[1:4] == (1.0, True, False)
 
 
 @pytest.mark.parametrize(("limit", "truncates"), [(4, False), (3, True)])
@@ -71,28 +67,9 @@ def test_a_time_limit_may_end_it_before_the_junction(limit: int, truncates: bool
     assert ends[-1][0][0] != truncates
 
 
-@pytest.mark.parametrize("length", [0, -1, 2.5, "8", True, None])
-def test_a_bad_length_is_named(length: Any) -> None:
-    with pytest.raises(ConfigError, match=rf"length = {length!r}: a T-maze's corridor takes"):
-        make_vector_env(TMAZE, {"length": length})
-
-
-def test_another_keyword_is_named() -> None:
+def test_a_bad_length_and_another_keyword_are_named() -> None:
+    for length in (0, -1, 2.5, "8", True, None):
+        with pytest.raises(ConfigError, match=rf"length = {length!r}: a T-maze's corridor takes"):
+            make_vector_env(TMAZE, {"length": length})
     with pytest.raises(ConfigError, match="unexpected keyword argument 'lenght'"):
         make_vector_env(TMAZE, {"lenght": 8})
-
-
-def test_its_state_goes_on_to_the_bit(tmp_path: Path) -> None:
-    """Through a checkpoint into fresh slots, amid their episodes."""
-    original, fresh = (make_vector_env(TMAZE, {"length": 2}, 4) for _ in range(2))
-    rng = np.random.default_rng(0)
-    original.reset(seed=1)
-    for _ in range(5):
-        original.step(rng.integers(2, size=4))
-    save_state(tmp_path, "env", get_env_state(original) or {})
-    fresh.reset(seed=2)
-    set_env_state(fresh, load_state(tmp_path, "env"))
-    for _ in range(60):
-        actions = rng.integers(2, size=4)
-        for one, other in zip(original.step(actions)[:4], fresh.step(actions)[:4], strict=True):
-            np.testing.assert_array_equal(one, other)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from telling_agents import PATTERNS
+from tiers import covering
 
 from trainables import PPOConfig
 from trainables.core.errors import ConfigError
@@ -43,11 +44,10 @@ def rewards_by_place(obs: np.ndarray, rewards: np.ndarray) -> Rows:
     return {tuple(place): reward for place, reward in rows if place[1] == 0}
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    ["together", "turns", "rewarded while others act", "join later", "end one by one"],
-)
-@pytest.mark.parametrize("format_", ["parquet", "json"])
+FIVE = ["together", "turns", "rewarded while others act", "join later", "end one by one"]
+
+
+@pytest.mark.parametrize(("pattern", "format_"), covering(FIVE, ["parquet", "json"], strength=1))
 def test_rows_are_those_that_training_samples(tmp_path: Path, pattern: str, format_: str) -> None:
     written: Rows = {}
     for episode in recorded(tmp_path, pattern, format=format_):

@@ -12,13 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from episode_files import batch, json_file, written
 from offline_fakes import CARTPOLE, FakeSource, random_episodes
+from q_learning_runs import PENDULUM
 from refusals import Golden, refusals
 from test_packed_columns import Runs, packed
 
@@ -28,9 +28,6 @@ from trainables.runtime.offline.data_set import load_data_set
 from trainables.runtime.offline.episode import DataError, DataSpaces
 from trainables.runtime.offline.inputs import find_source
 
-PENDULUM = DataSpaces(
-    gym.make("Pendulum-v1").observation_space, gym.make("Pendulum-v1").action_space
-)
 Make = Callable[[Path], Path]
 
 

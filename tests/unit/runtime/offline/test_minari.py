@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from episode_files import assert_same, assert_same_rows, read, with_logp, written
 from offline_fakes import CARTPOLE, random_episodes
+from q_learning_runs import PENDULUM
 
 from trainables.core.errors import ConfigError
 from trainables.runtime.offline.data_set import load_data_set
@@ -19,13 +20,13 @@ from trainables.runtime.offline.episode import DataError, DataSpaces
 from trainables.runtime.offline.inputs import find_source
 from trainables.runtime.offline.writers import make_writer
 
-minari = pytest.importorskip("minari")
-pytest.importorskip("h5py")
-
-PENDULUM = DataSpaces(
-    gym.make("Pendulum-v1").observation_space, gym.make("Pendulum-v1").action_space
-)
 ID = "cartpole/some_play-v0"
+
+
+@pytest.fixture(autouse=True)
+def minari() -> Any:
+    pytest.importorskip("h5py")
+    return pytest.importorskip("minari")
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +43,7 @@ def record(spaces: DataSpaces = CARTPOLE, lengths: Any = (3, 10, 1), **options: 
     return episodes
 
 
-def test_minari_loads_what_we_write() -> None:
+def test_minari_loads_what_we_write(minari: Any) -> None:
     episodes = record(env_id="CartPole-v1")
     data_set = minari.load_dataset(ID)
     assert data_set.id == ID and data_set.total_episodes == 3 and data_set.total_steps == 14
@@ -65,7 +66,7 @@ def test_what_we_write_comes_back_to_the_bit(root: Path) -> None:
     assert load_data_set(source).num_steps == 50
 
 
-def test_a_data_set_that_minari_made_itself_is_read() -> None:
+def test_a_data_set_that_minari_made_itself_is_read(minari: Any) -> None:
     """Without our notes: spaces as Minari states them, episodes by their numbers."""
     episodes = random_episodes(PENDULUM, [5, 3], ends=["truncated"])
     buffers = [
@@ -128,7 +129,7 @@ def test_an_id_that_minari_would_not_find_is_refused() -> None:
             make_writer(f"minari:{name}", CARTPOLE, format="minari")
 
 
-def test_any_other_folder_may_have_any_name(tmp_path: Path) -> None:
+def test_any_other_folder_may_have_any_name(minari: Any, tmp_path: Path) -> None:
     folder = written(tmp_path / "my data", record(), CARTPOLE, format="minari")
     assert minari.MinariDataset(folder / "data").id == "my_data-v0"
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -55,6 +54,8 @@ def test_a_writer_keeps_nothing_of_the_callers_arrays(tmp_path: Path) -> None:
 
 
 def test_pandas_reads_numbers_vectors_and_images(tmp_path: Path) -> None:
+    import pandas as pd
+
     space = gym.spaces.Dict(
         {
             "position": gym.spaces.Box(-9, 9, (3,), np.float32),

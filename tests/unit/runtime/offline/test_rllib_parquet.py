@@ -7,7 +7,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -178,6 +177,8 @@ def test_episodes_of_the_same_name_in_several_files_stay_apart(tmp_path: Path) -
 
 
 def test_what_pandas_writes(tmp_path: Path) -> None:
+    import pandas as pd
+
     columns = rows()
     frame = pd.DataFrame({"obs": list(np.array(columns["obs"])), "action": columns["actions"]})
     frame["reward"], frame["terminated"] = columns["rewards"], columns["terminateds"]

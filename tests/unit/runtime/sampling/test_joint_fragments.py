@@ -54,6 +54,7 @@ def assert_alike(found: Rollout, expected: Rollout) -> None:
     [
         {},
         {"env_config": {"max_episode_steps": 11}},
+        {"env_config": {"sutton_barto_reward": True}},
         {"observation_filter": "MeanStdFilter"},
         {"explore": False},
         {"uniform": True},
