@@ -51,14 +51,14 @@ def test_holms_adjustment_worked_by_hand() -> None:
 
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_the_interval_of_a_difference_is_the_bootstraps(tasks: int) -> None:
+    def means(runs: np.ndarray) -> np.ndarray:
+        draws = GENERATOR.integers(len(runs), size=(4_000, *runs.shape))
+        drawn = np.take_along_axis(runs[None], draws, axis=1).reshape(4_000, -1)
+        return np.asarray(stats.trim_mean(drawn, 0.25, axis=1))
+
     x, y = GENERATOR.normal(1, size=(10, tasks)), GENERATOR.normal(size=(6, tasks))
-    draws = []
-    for _ in range(4_000):
-        ours = np.take_along_axis(x, GENERATOR.integers(10, size=x.shape), axis=0)
-        theirs = np.take_along_axis(y, GENERATOR.integers(6, size=y.shape), axis=0)
-        draws.append(stats.trim_mean(ours, 0.25, axis=None) - stats.trim_mean(theirs, 0.25, None))
     found = iqm_difference(x, y, resamples=4_000)
-    assert found == pytest.approx(np.percentile(draws, [2.5, 97.5]), abs=0.12)
+    assert found == pytest.approx(np.percentile(means(x) - means(y), [2.5, 97.5]), abs=0.12)
 
 
 def test_a_pair_that_differs_and_one_that_does_not() -> None:
@@ -111,6 +111,7 @@ def claims(runs: int, shift: float = 0.0, draws: int = 300, algorithms: int = 2)
     return found / draws
 
 
+@pytest.mark.full("test_the_permutation_test_is_mann_whitneys")
 def test_equal_algorithms_are_seldom_called_different() -> None:
     # Three standard errors of 300 draws at 5 % are 3.8 points.
     assert claims(10) <= 0.085
@@ -118,6 +119,7 @@ def test_equal_algorithms_are_seldom_called_different() -> None:
     assert claims(10, draws=60, algorithms=4) <= 0.13  # of six pairs none
 
 
+@pytest.mark.full("test_a_choice_is_the_best_of_independent_draws")
 def test_the_best_of_several_equals_is_seldom_called_better() -> None:
     rng = np.random.default_rng(2)
     found = {"allowed for": 0, "ignored": 0}
@@ -141,11 +143,13 @@ def test_below_five_runs_nothing_is_claimed() -> None:
     assert not compare_pairs({"a": x[:2], "b": x[:2] + 9})["better"].any()
 
 
+@pytest.mark.full("test_a_pair_that_differs_and_one_that_does_not")
 def test_a_planted_difference_is_found() -> None:
     assert claims(10, shift=2.0, draws=100) >= 0.9  # two standard deviations
     assert claims(5, shift=3.0, draws=100) >= 0.85
 
 
+@pytest.mark.full("test_a_choice_is_the_best_of_independent_draws")
 def test_the_best_on_each_of_several_tasks_is_seldom_called_better() -> None:
     # Chosen on each task by itself: 8 ** 5 combinations, not 8.
     rng, found, real = np.random.default_rng(3), 0, 0

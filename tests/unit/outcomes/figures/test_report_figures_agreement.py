@@ -53,6 +53,3 @@ def test_files_for_a_paper(tmp_path: Path) -> None:
     files = write_static(ReportData(make_sweep(tmp_path, TRIALS)), tmp_path / "figures")
     names = {file.name for file in files}
     assert {"agreement_dr.png", "agreement_dr.pdf", "agreement_wis.png"} <= names
-    few = make_sweep(tmp_path, {name: TRIALS[name] for name in "ab"}, "few")
-    files = write_static(ReportData(few), tmp_path / "fewer")
-    assert not [file for file in files if file.name.startswith("agreement")]

@@ -98,6 +98,7 @@ def test_pairs_in_a_grid_cancel_what_the_other_settings_do() -> None:
     assert "lr" not in effects.index  # a level for each trial
 
 
+@pytest.mark.full("test_errors_and_quantiles_against_scipy")
 def test_null_effects_are_rarely_called_certain() -> None:
     """At 95 % for all settings at once, at most one sweep in twenty holds a false claim."""
     generator = np.random.default_rng(0)
@@ -152,7 +153,7 @@ def test_seeds_of_one_configuration_are_one_piece_of_evidence() -> None:
     """Random configurations differ, their seeds hardly: two levels of 6 are not groups of 30."""
     generator = np.random.default_rng(0)
     wrong = 0
-    for _ in range(30):
+    for _ in range(10):
         values, configs = [], []
         for number, own in enumerate(generator.normal(size=12)):
             config = {"lr": float(generator.uniform()), "act": ["relu", "tanh"][number % 2]}
@@ -162,7 +163,7 @@ def test_seeds_of_one_configuration_are_one_piece_of_evidence() -> None:
         assert list(frame["setting"]) == ["act", "act"] and not frame["paired"].any()
         assert frame["trials"].tolist() == [6, 6]
         wrong += bool(frame["excludes_zero"].any())
-    assert wrong <= 3  # 12, were each seed a trial of its own
+    assert wrong <= 1  # 4, were each seed a trial of its own
     means = pd.Series(values).groupby([config["act"] for config in configs]).mean()
     assert dict(zip(frame["level"], frame["mean"], strict=True)) == pytest.approx(means.to_dict())
 

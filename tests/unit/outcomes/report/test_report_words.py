@@ -228,37 +228,36 @@ def test_held_out_seeds_have_the_last_word(tmp_path: Path) -> None:
     assert "It has more finished runs than b (6 on 2)" in text_of(ReportData(data.folder))
 
 
-@pytest.mark.parametrize(
-    ("shown", "text"),
-    [
-        (number(371.62), "371.6"),
-        (number(49152), "49,152"),
-        (number(0.0014050389), "0.001405"),
-        (number(1.5e-5), "1.5e-05"),
-        (number(-3.25), "−3.25"),
-        (number(float("nan")), "–"),
-        (number(None), "–"),
-        (number(float("inf")), "–"),
-        (number("relu"), "relu"),
-        (number(True), "True"),
-        (steps(2_372_000), "2.37 million"),
-        (duration(8.6), "8.6 s"),
-        (duration(59.99), "60 s"),
-        (duration(250), "4 min 10 s"),
-        (duration(3 * 3600 + 1200), "3 h 20 min"),
-        (duration(90_000), "1 d 1 h"),
-        (share(0.331), "33 %"),
-        (count(1, "process"), "1 process"),
-        (count(2, "process"), "2 processes"),
-        (share(0.004), "0.4 %"),
-        (count(1, "trial"), "1 trial"),
-        (count(2, "category"), "2 categories"),
-        (listed(["a"]), "a"),
-        (listed(["a", "b", "c"]), "a, b and c"),
-    ],
-)
-def test_numbers_in_words(shown: str, text: str) -> None:
-    assert shown == text
+WORDS = [
+    (number(371.62), "371.6"),
+    (number(49152), "49,152"),
+    (number(0.0014050389), "0.001405"),
+    (number(1.5e-5), "1.5e-05"),
+    (number(-3.25), "−3.25"),
+    (number(float("nan")), "–"),
+    (number(None), "–"),
+    (number(float("inf")), "–"),
+    (number("relu"), "relu"),
+    (number(True), "True"),
+    (steps(2_372_000), "2.37 million"),
+    (duration(8.6), "8.6 s"),
+    (duration(59.99), "60 s"),
+    (duration(250), "4 min 10 s"),
+    (duration(3 * 3600 + 1200), "3 h 20 min"),
+    (duration(90_000), "1 d 1 h"),
+    (share(0.331), "33 %"),
+    (count(1, "process"), "1 process"),
+    (count(2, "process"), "2 processes"),
+    (share(0.004), "0.4 %"),
+    (count(1, "trial"), "1 trial"),
+    (count(2, "category"), "2 categories"),
+    (listed(["a"]), "a"),
+    (listed(["a", "b", "c"]), "a, b and c"),
+]
+
+
+def test_numbers_in_words() -> None:
+    assert [shown for shown, _ in WORDS] == [text for _, text in WORDS]
 
 
 def luminance(color: str) -> float:

@@ -55,7 +55,7 @@ def test_it_learns_where_improvement_is_and_stays_in_bounds() -> None:
         pb2.observe(one, 200, best)
     pb2.observe(donor, 100, 0.0)
     pb2.observe(donor, 200, 1.0)
-    rates = [pb2.explore(trial("x", 1e-5), donor)["lr"] for _ in range(4)]
+    rates = [pb2.explore(trial("x", 1e-5), donor)["lr"] for _ in range(2)]
     assert all(1e-5 <= rate <= 1e-1 for rate in rates)
     assert np.median(np.abs(np.log10(rates) + 3)) < 1
 
@@ -103,15 +103,15 @@ def test_only_a_trials_own_next_interval_ends_what_is_pending(
 
 
 def test_the_seed_alone_determines_it() -> None:
-    def rates(seed: int, elsewhere: int) -> list[float]:
+    def rate(seed: int, elsewhere: int) -> float:
         np.random.seed(elsewhere)
         pb2 = PopulationBandit(SPACE, SPACE.parameters, time_attr="steps", interval=1, seed=seed)
         donor = trial("donor", 1e-3)
         for budget, score in ((100, 0.0), (200, 1.0), (300, 1.5), (400, 3.5)):
             pb2.observe(donor, budget, score)
         before = np.random.get_state()[1].tolist()  # type: ignore[union-attr]
-        found = [pb2.explore(trial(f"t{i}", 1e-5), donor)["lr"] for i in range(3)]
+        found = pb2.explore(trial("t", 1e-5), donor)["lr"]
         assert np.random.get_state()[1].tolist() == before  # type: ignore[union-attr]
-        return found
+        return float(found)
 
-    assert rates(1, elsewhere=1) == rates(1, elsewhere=2) != rates(2, elsewhere=1)
+    assert rate(1, elsewhere=1) == rate(1, elsewhere=2) != rate(2, elsewhere=1)

@@ -203,8 +203,7 @@ def test_what_a_scheduler_cannot_do_is_one_message(golden: Golden) -> None:
     golden("sweeps/scheduler_specs", refusals(make_spec, cases, SpecError))
 
 
-@pytest.mark.parametrize("scheduler", ["pbt", "hyperband", "resource_changing"])
-@pytest.mark.parametrize("trainable", ["DQN", "SAC"])
+@pytest.mark.parametrize(("trainable", "scheduler"), [("DQN", "pbt"), ("SAC", "hyperband")])
 def test_a_scheduler_that_pauses_needs_the_replay_buffer_in_checkpoints(
     trainable: str, scheduler: str
 ) -> None:
@@ -263,15 +262,14 @@ def test_what_can_change_is_declared_with_the_setting() -> None:
 # -- the kinds -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SCHEDULERS)
-def test_every_scheduler_of_a_spec_has_its_kind(name: str) -> None:
-    section = SCHEDULERS[name]
-    kind = scheduler_kind(section())
-    assert type(kind).__module__ == f"experiments.schedulers.{name}"
-    (base,) = type(kind).__orig_bases__  # type: ignore[attr-defined]
-    assert base.__args__ == (section,)
-    assert kind.needs_all == (name in (*POPULATION, "hyperband"))
-    assert kind.compares == (name in (*STOPPING, *POPULATION, "resource_changing"))
+def test_every_scheduler_of_a_spec_has_its_kind() -> None:
+    for name, section in SCHEDULERS.items():
+        kind = scheduler_kind(section())
+        assert type(kind).__module__ == f"experiments.schedulers.{name}"
+        (base,) = type(kind).__orig_bases__  # type: ignore[attr-defined]
+        assert base.__args__ == (section,), name
+        assert kind.needs_all == (name in (*POPULATION, "hyperband")), name
+        assert kind.compares == (name in (*STOPPING, *POPULATION, "resource_changing")), name
 
 
 def test_what_a_kind_declares_for_an_extension() -> None:

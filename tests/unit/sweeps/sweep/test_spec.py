@@ -7,15 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 from refusals import Golden, refusals
-from small_runs import missing_extra
 
-from experiments.spec.files import find_spec, spec_names
 from experiments.spec.scheduler_schema import AshaScheduler
 from experiments.sweep.load import (
-    SweepSpec,
     dump_spec,
     load_spec,
-    load_specs,
     make_spec,
     spec_space,
 )
@@ -135,13 +131,6 @@ def test_asha_adds_its_budget_to_the_stop_criteria(tmp_path: Path) -> None:
 
 def test_one_seed_may_be_written_as_a_list(tmp_path: Path) -> None:
     assert load_spec(write(tmp_path, GOOD + "seeds: [7]\n")).seed == 7
-
-
-def test_shipped_specs_load() -> None:
-    assert "quickstart" in spec_names()
-    for name in spec_names():
-        if not missing_extra(find_spec(name).read_text()):
-            assert all(isinstance(spec, SweepSpec) for spec in load_specs(name))
 
 
 # -- overrides -----------------------------------------------------------------------------------
