@@ -83,6 +83,7 @@ def test_a_resumed_run_is_equal_to_the_bit(kind: str, tmp_path: Path) -> None:
         assert [r[name] for r in results] == [r[name] for r in repeated]
 
 
+@pytest.mark.full("test_policies_come_and_go_on_actors")
 def test_policies_on_disk_are_so_in_every_process() -> None:
     found = []
     for capacity in (None, 1):
@@ -104,12 +105,20 @@ def test_policies_on_disk_are_so_in_every_process() -> None:
     assert found[0][1] == found[1][1]
 
 
-@pytest.mark.parametrize("kind", rarely(["PPO", "A2C"], ["PPO"]))
-def test_two_learners_learn_what_one_does(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "shared"),
+    [
+        ("PPO", False),
+        pytest.param("PPO", True, marks=pytest.mark.full),
+        pytest.param("A2C", False, marks=pytest.mark.full),
+    ],
+)
+def test_two_learners_learn_what_one_does(kind: str, shared: bool) -> None:
     found = []
     for num_learners in (0, 1, 2):
         rows = 128 // max(num_learners, 1)
-        with build(kind, num_learners=num_learners, train_batch_size_per_learner=rows) as algo:
+        own = {"train_batch_size_per_learner": rows, "shared_encoders": shared}
+        with build(kind, num_learners=num_learners, **own) as algo:
             for _ in range(2):
                 algo.train()
             found.append(weights_of(algo))
@@ -260,17 +269,6 @@ def test_policies_with_one_encoder_on_two_learners(kind: str, tmp_path: Path) ->
         assert (learned["b"]["policy_head.0.bias"] != learned["c"]["policy_head.0.bias"]).any()
     for one, other in zip(encoders(first["b"]), encoders(weights["b"]), strict=True):
         assert (one != other).any()
-
-
-@pytest.mark.full("test_policies_with_one_encoder_on_two_learners")
-def test_learners_elsewhere_learn_one_encoder_as_those_in_process_do() -> None:
-    found = []
-    for num_learners in (0, 1):
-        with build("PPO", num_learners=num_learners, shared_encoders=True) as algo:
-            for _ in range(2):
-                algo.train()
-            found.append(weights_of(algo))
-    assert_equal(*found)
 
 
 @pytest.mark.full("test_policies_with_one_encoder_on_two_learners")

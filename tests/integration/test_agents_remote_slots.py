@@ -12,7 +12,6 @@ from telling_agents import PATTERNS, moving
 from tiers import rarely
 
 from trainables import DQNConfig, PPOConfig
-from trainables.core.errors import ConfigError
 
 REMOTE = "remote_worker_envs"
 
@@ -138,11 +137,3 @@ def test_else_it_is_one_error_that_names_the_slot(what: str, says: str, ray_here
         pytest.raises(Exception, match=f"BreakingAgents', slot 1 of env runner 1: {says}"),
     ):
         algo.train()
-
-
-def test_native_games_say_so_in_actors_too(ray_here: None) -> None:
-    config = config_of("PPO", "multi_agent_cartpole", env_config={}, remote_worker_envs=True)
-    says = "remote_worker_envs is not supported with env 'multi_agent_cartpole', .*array operatio"
-    for num_env_runners in (0, 1):
-        with pytest.raises(ConfigError, match=says):
-            config.copy().env_runners(num_env_runners=num_env_runners).build()

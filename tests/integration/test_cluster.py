@@ -1,4 +1,4 @@
-"""Several nodes in one machine: where trials are placed, and what the loss of a node does."""
+"""Several nodes in one machine: where trials are placed, and what never fits."""
 
 from __future__ import annotations
 
@@ -186,49 +186,3 @@ def test_the_command_line_joins_a_cluster(cluster: Cluster, tmp_path: Path) -> N
     done = completed(*command, cwd=tmp_path)
     assert done.returncode == 2
     assert "needs 3 nodes (STRICT_SPREAD)" in " ".join(done.stderr.split())
-
-
-class KillsNode(tune.Callback):
-    """Removes the node of the first trial once it has a checkpoint."""
-
-    def __init__(self, cluster: Cluster):
-        self._cluster = cluster
-        self.iterations: list[int] = []
-        self.nodes: list[str] = []
-
-    def __getstate__(self) -> dict[str, Any]:  # Tune pickles its callbacks
-        return {}
-
-    def on_trial_result(
-        self, iteration: int, trials: Any, trial: Any, result: Any, **_: Any
-    ) -> None:
-        self.iterations.append(result["training_iteration"])
-        self.nodes.append(result[PLACES][0])
-        if result["training_iteration"] == 3 and len(set(self.nodes)) == 1:
-            (node,) = [n for n in self._cluster.worker_nodes if n.node_id == self.nodes[0]]
-            self._cluster.remove_node(node, allow_graceful=False)
-
-
-@pytest.mark.full("test_placement")
-def test_a_trial_whose_node_dies_goes_on_elsewhere_from_its_checkpoint(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    """Last, because it takes a node away."""
-    killer = KillsNode(cluster)
-    (result,) = run(
-        tmp_path,
-        {},
-        stop=lambda _, result: result["training_iteration"] >= 6 and len(set(killer.nodes)) == 2,
-        callbacks=[killer],
-        failure_config=tune.FailureConfig(max_failures=2),
-        checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=1),
-    )
-    assert result.error is None
-    assert result.metrics["training_iteration"] >= 6
-    assert len(set(killer.nodes)) == 2
-    moved = next(i for i, node in enumerate(killer.nodes) if node != killer.nodes[0])
-    assert 1 < killer.iterations[moved] <= killer.iterations[moved - 1] + 1  # not from the start
-    deadline = time.monotonic() + 240
-    while sum(node["Alive"] for node in ray.nodes()) != 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)

@@ -7,9 +7,10 @@ from small_runs import settings_of
 
 from trainables.registry import get_algorithm
 
-NUM_CPUS = 3
 
-
+@pytest.mark.full(
+    "integration/test_evaluation_actors.py::test_actors_play_the_episodes_that_the_trials_process_would"
+)
 @pytest.mark.usefixtures("ray_here")
 def test_env_runners_and_evaluations_in_actors_compile_what_acts() -> None:
     def graphs_of(runner: Any) -> int:
@@ -24,6 +25,7 @@ def test_env_runners_and_evaluations_in_actors_compile_what_acts() -> None:
         torch_compile_worker=True,
         torch_compile_worker_dynamo_backend="aot_eager",
         num_env_runners=1,
+        num_cpus_per_env_runner=0.5,
         evaluation_num_env_runners=1,
         evaluation_duration=2,
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,46 +18,14 @@ from tiers import rarely
 from experiments.running.runner import resume_sweep
 from trainables import PPO
 from trainables.algorithm import Algorithm
-from trainables.registry import get_algorithm
 
-TESTS = Path(__file__).parents[1]
-ITERATIONS = 6
+pytestmark = pytest.mark.usefixtures("ray_here")
 SEEDS = [3, 4]
 
 
-@pytest.mark.parametrize("kind", rarely(["PPO", "DQN"], ["PPO"]))
-def test_after_sigkill_a_league_goes_on_as_if_it_had_not_been_killed(
-    kind: str, tmp_path: Path
-) -> None:
-    """From its last checkpoint: the same opponents, games, ratings and weights, to the bit."""
-    killed = subprocess.run(
-        [sys.executable, "-m", "league_runs", kind, str(tmp_path), "5"],
-        cwd=TESTS,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint_2", "checkpoint_4"]
-    with get_algorithm(kind)(config=league_of(kind)) as whole:
-        expected = []
-        for _ in range(ITERATIONS):
-            result = whole.train()
-            expected.append((result["episode_return_mean"], seen_of(whole)))
-    with get_algorithm(kind)(config=league_of(kind)) as again:
-        again.load_checkpoint(str(tmp_path / "checkpoint_4"))
-        assert seen_of(again) == expected[3][1]
-        for return_mean, seen in expected[4:]:
-            assert again.train()["episode_return_mean"] == return_mean
-            assert seen_of(again) == seen
-    assert len({copy[0] for _, seen in expected for copy in seen["copies"]}) > 4
-
-
-@pytest.mark.usefixtures("ray_here")
 @pytest.mark.parametrize("num_env_runners", rarely([1, 2], [2]))
 def test_env_runners_in_actors_play_the_league(num_env_runners: int, tmp_path: Path) -> None:
-    config = league_of("PPO", num_env_runners=num_env_runners, num_cpus_per_env_runner=0.5)
+    config = league_of(num_env_runners=num_env_runners, num_cpus_per_env_runner=0.5)
     with PPO(config) as algo:
         for number in range(5):
             result = algo.train()
@@ -97,11 +63,10 @@ def assert_all_play_it(algo: Algorithm, num_env_runners: int) -> None:
 
 
 @pytest.mark.full("test_env_runners_in_actors_play_the_league")
-@pytest.mark.usefixtures("ray_here")
 def test_an_env_runner_that_dies_amid_a_sample_costs_its_games_alone() -> None:
     """The league counts the games that arrived, and who replaces the dead one plays all of it."""
     more = {"num_env_runners": 2, "num_cpus_per_env_runner": 0.5}
-    with PPO(league_of("PPO", restart_failed_env_runners=True, **more)) as algo:
+    with PPO(league_of(restart_failed_env_runners=True, **more)) as algo:
         assert algo.league is not None
         arrived: list[int] = []
         counted: list[int] = []
@@ -137,7 +102,7 @@ def spec(folder: Path) -> dict[str, Any]:
     return {
         "name": "killed",
         "trainable": "PPO",
-        "config": {key: value for key, value in league_of("PPO").items() if key != "seed"},
+        "config": {key: value for key, value in league_of().items() if key != "seed"},
         "search_space": {"seed": {"grid": SEEDS}},
         "search": "grid",
         "objective": {"metric": "league/main/elo", "mode": "max"},
@@ -162,8 +127,7 @@ def of_league(result: dict[str, Any]) -> dict[str, Any]:
     return {n: value for n, value in result.items() if n.startswith(("league/", "module/"))}
 
 
-@pytest.mark.full("test_after_sigkill_a_league_goes_on_as_if_it_had_not_been_killed")
-@pytest.mark.usefixtures("ray_here")
+@pytest.mark.full("test_env_runners_in_actors_play_the_league")
 def test_a_killed_sweep_of_leagues_goes_on_as_if_it_had_not_been_killed(tmp_path: Path) -> None:
     """Two trials of one driver, which dies as the third checkpoint is noted, amid one of them.
 
@@ -181,7 +145,7 @@ def test_a_killed_sweep_of_leagues_goes_on_as_if_it_had_not_been_killed(tmp_path
     assert not resumed.failures and resumed.pictures
     expected = {}
     for seed in SEEDS:
-        with PPO(config=league_of("PPO", seed=seed)) as whole:
+        with PPO(config=league_of(seed=seed)) as whole:
             expected[seed] = [of_league(whole.train()) for _ in range(5)]
     assert expected[3][-1]["league/main/elo"] != expected[4][-1]["league/main/elo"]
     assert rows(resumed.folder) == expected
