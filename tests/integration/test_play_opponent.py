@@ -71,6 +71,7 @@ def test_a_human_sees_the_board_and_is_asked_again(checkpoint: Path) -> None:
     assert all(cell in ("x", "o", str(place)) for place, cell in enumerate(board))
 
 
+@pytest.mark.full("test_a_human_sees_the_board_and_is_asked_again")
 def test_ctrl_c_at_the_prompt_leaves(checkpoint: Path) -> None:
     """On a terminal, where nothing else would end the waiting for a line."""
     command = [sys.executable, "-m", "experiments.cli", "evaluate", str(checkpoint)]

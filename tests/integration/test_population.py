@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
+from dummy_sweeps import ENV_STEPS, spec_of
 from forked_drivers import COMMAND, Driver
 from mlflow import MlflowClient
-from sweep_dummy import NAME, STEPS
+from sweep_dummy import STEPS
 from sweep_processes import wait_until
 
 from analysis.overview.lineage import Exploit, read_lineage, schedule, winner
@@ -20,8 +20,8 @@ from experiments.running.results import Outcome
 from experiments.running.runner import resume_sweep, run_sweep
 from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
+from experiments.trial_info import read_json_lines
 
-ENV_STEPS = "num_env_steps_sampled_lifetime"
 PBT = {"algorithm": "pbt", "perturbation_interval": 2 * STEPS, "quantile_fraction": 0.5}
 
 
@@ -29,32 +29,20 @@ pytestmark = pytest.mark.usefixtures("ray_here")
 
 
 def data(folder: Path, scheduler: Any, **keys: Any) -> dict[str, Any]:
-    return {
-        "name": "sweep",
-        "trainable": NAME,
-        "storage": str(folder),
-        "stop": {ENV_STEPS: 8 * STEPS},
-        "mlflow": {"enabled": False},
+    points = [{"lr": 0.01}, {"lr": 0.5}, {"lr": 0.9}]
+    three = {
         "search_space": {"lr": {"loguniform": [1e-4, 1.0]}},
-        "search": {
-            "algorithm": "random",
-            "points_to_evaluate": [{"lr": 0.01}, {"lr": 0.5}, {"lr": 0.9}],
-        },
+        "search": {"algorithm": "random", "points_to_evaluate": points},
         "num_samples": 3,
-        "scheduler": scheduler,
         "seed": 2,
-        **keys,
     }
+    return spec_of(folder, scheduler=scheduler, **{**three, **keys})
 
 
 def rows(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """By trial id, the whole rows on disk."""
-    found = {}
-    for file in sorted(folder.glob("*/result.json")):
-        text = file.read_text()
-        lines = text[: text.rfind("\n") + 1].splitlines()
-        found[file.parent.name.rpartition("_")[2]] = [json.loads(line) for line in lines]
-    return found
+    files = sorted(folder.glob("*/result.json"))
+    return {file.parent.name.rpartition("_")[2]: read_json_lines(file) for file in files}
 
 
 def applied(exploit: Exploit, results: dict[str, list[dict[str, Any]]]) -> bool:

@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
 from forked_drivers import Driver
 from sweep_processes import (
     FIVE,
@@ -33,10 +34,18 @@ def child_of(driver: Driver, name: str) -> int:
     return next(int(pid) for pid, command, *_ in found if command == name)
 
 
-def test_a_sweep_whose_ray_dies_ends_and_goes_on(tmp_path: Path) -> None:
+BOTH = [("gcs_server", 1), ("raylet", 3)]  # which process dies after how many trials
+
+
+@pytest.mark.parametrize(
+    "deaths", [[("raylet", 1)], pytest.param(BOTH, marks=pytest.mark.full)], ids=["one", "both"]
+)
+def test_a_sweep_whose_ray_dies_ends_and_goes_on(
+    tmp_path: Path, deaths: list[tuple[str, int]]
+) -> None:
     command, sweep = ("run", spec_file(tmp_path, **FIVE)), tmp_path / "runs" / "sweep"
     finished: dict[str, list[int]] = {}
-    for name, num_finished in (("raylet", 1), ("gcs_server", 3)):
+    for name, num_finished in deaths:
         process = start(tmp_path, *command)
         wait_for_trials(num_finished, sweep, process)
         before, killed = rows(sweep), time.monotonic()
@@ -51,7 +60,8 @@ def test_a_sweep_whose_ray_dies_ends_and_goes_on(tmp_path: Path) -> None:
         command = ("resume", "runs/sweep")  # without --retry-errored: no trial failed
     finish(tmp_path, "runs/sweep")
     after = rows(sweep)
-    assert len(finished) >= 3 and all(after[trial] == its for trial, its in finished.items())
+    assert len(finished) >= deaths[-1][1]
+    assert all(after[trial] == its for trial, its in finished.items())
     assert list(after.values()) == [list(range(1, 9))] * 5
     of_trials = statuses_by_folder(sweep.parent)
     assert {trial: of_trials.pop(trial) for trial in after} == {key: ["FINISHED"] for key in after}

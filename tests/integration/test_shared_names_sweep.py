@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +28,7 @@ SPEC = {
 }
 
 
+@pytest.mark.full("unit/package/test_shared_names.py::test_both_packages_are_found")
 def test_a_sweep(tmp_path: Path) -> None:
     """An `experiments` that clashes with ours, an `analysis` and a script that do not."""
     for name in ("experiments", "analysis"):

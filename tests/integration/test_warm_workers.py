@@ -91,6 +91,7 @@ def test_the_server_ends_with_its_process(tmp_path: Path) -> None:
     wait_until(lambda: not folder.exists())
 
 
+@pytest.mark.full("test_a_worker_is_a_fork_of_its_own")
 def test_without_the_server_ray_starts_its_workers(
     _server: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +106,7 @@ def test_without_the_server_ray_starts_its_workers(
     running.control.close()
 
 
+@pytest.mark.full("test_a_worker_is_a_fork_of_its_own")
 def test_a_fork_has_what_a_process_has(_server: None, monkeypatch: pytest.MonkeyPatch) -> None:
     variables = {"env_vars": {"A": "1"}}
     with sweep_environment(), ray_session(Resources(num_cpus=2)):
