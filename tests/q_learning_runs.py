@@ -16,6 +16,14 @@ SMALL: dict[str, Any] = {
     "train_batch_size_per_learner": 16,
     "lr": 1e-2,
 }
+# Few updates for a step: those that a rollout asks for by itself take seconds.
+ONLINE: dict[str, Any] = {
+    **SMALL,
+    "env": "Pendulum-v1",
+    "num_steps_sampled_before_learning_starts": 30,
+    "min_sample_timesteps_per_iteration": 40,
+    "training_intensity": 4.0,
+}
 PENDULUM = DataSpaces(
     gym.make("Pendulum-v1").observation_space, gym.make("Pendulum-v1").action_space
 )

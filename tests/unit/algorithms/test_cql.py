@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from offline_fakes import CARTPOLE, random_episodes
-from q_learning_runs import PENDULUM, SMALL, on, weights_of
+from q_learning_runs import ONLINE, PENDULUM, SMALL, on, weights_of
 from ray import tune
 from recorded_data import recorded, write
 from refusals import Golden, refusals
@@ -103,13 +103,7 @@ def test_a_greater_weight_presses_q_down(tmp_path: Path) -> None:
 
 
 def test_it_mixes_data_with_what_it_samples() -> None:
-    settings = {
-        **SMALL,
-        "env": "Pendulum-v1",
-        "input_": {"sampler": 0.5, recorded("Pendulum-v1"): 0.5},
-        "num_steps_sampled_before_learning_starts": 30,
-        "min_sample_timesteps_per_iteration": 40,
-    }
+    settings = {**ONLINE, "input_": {"sampler": 0.5, recorded("Pendulum-v1"): 0.5}}
     with CQL(settings) as algo:
         result = algo.train()
     assert result["num_env_steps_sampled_lifetime"] >= 40 and result["num_updates_lifetime"] > 0
@@ -121,13 +115,7 @@ def test_sac_goes_on_with_the_environment(tmp_path: Path) -> None:
         algo.train()
         algo.save(str(tmp_path / "cql"))
     stored = Policy.load(tmp_path / "cql").get_weights()
-    online = {
-        **SMALL,
-        "env": "Pendulum-v1",
-        "num_steps_sampled_before_learning_starts": 30,
-        "min_sample_timesteps_per_iteration": 40,
-    }
-    with SAC({**online, "load_state_path": str(tmp_path / "cql")}) as algo:
+    with SAC({**ONLINE, "load_state_path": str(tmp_path / "cql")}) as algo:
         begins = weights_of(algo)
         assert begins.keys() == stored.keys()
         assert all(np.array_equal(begins[name], stored[name]) for name in stored)

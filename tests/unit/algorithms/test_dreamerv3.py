@@ -59,12 +59,17 @@ def test_tune_knows_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "use_float16"), [("CartPole-v1", False), ("Pendulum-v1", False), ("Pendulum-v1", True)]
+    ("env", "use_float16"),
+    [
+        ("CartPole-v1", False),
+        pytest.param("Pendulum-v1", False, marks=pytest.mark.full),
+        pytest.param("Pendulum-v1", True, marks=pytest.mark.full),
+    ],
 )
 def test_a_resumed_run_is_the_same_to_the_bit(env: str, use_float16: bool, tmp_path: Path) -> None:
     """Networks, slow critic, moments, buffer, its line and its latents, and all streams."""
-    settings = TINY | {"env": env, "replay_buffer_config": {"capacity": 300}}
-    settings |= {"use_float16": use_float16}
+    settings = TINY | {"env": env, "replay_buffer_config": {"capacity": 150}}
+    settings |= {"use_float16": use_float16, "min_sample_timesteps_per_iteration": 50}
     with DreamerV3(settings) as algo:
         algo.train()
         saved = algo.save(str(tmp_path))
@@ -96,7 +101,9 @@ def test_parameters_and_moments_stay_float32() -> None:
 
 def test_the_ratio_is_kept_exactly() -> None:
     """Replayed rows per environment step, from the first step on that updates are due for."""
-    with DreamerV3(TINY | {"training_ratio": 3.2}) as algo:
+    with DreamerV3(
+        TINY | {"training_ratio": 3.2, "min_sample_timesteps_per_iteration": 50}
+    ) as algo:
         for _ in range(3):
             algo.train()
         due = 3.2 * (algo.num_env_steps_sampled - 40) / 16
@@ -199,6 +206,9 @@ class EndEnv(gym.Env):
         return np.full(1, self.t, np.float32), 3.0 * (self.t == 4), self.t == 4, False, {}
 
 
+@pytest.mark.full(
+    "unit/algorithms/test_dreamerv3_replay.py::test_rewards_and_ends_lie_in_the_rows_that_they_led_to"
+)
 def test_a_reward_that_comes_with_the_end_is_learned() -> None:
     """The row of the last observation is no step, and yet the only one with a reward."""
     changes = {"env": EndEnv, "batch_size_B": 8, "training_ratio": 32, "lr": 3e-3}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from offline_fakes import CARTPOLE, random_episodes
-from q_learning_runs import PENDULUM, SMALL, on, weights_of
+from q_learning_runs import ONLINE, PENDULUM, on, weights_of
 from ray import tune
 from recorded_data import recorded, write
 from refusals import Golden, refusals
@@ -91,27 +91,13 @@ def test_expectile_and_beta_reach_the_losses(tmp_path: Path) -> None:
 
 
 def test_it_mixes_data_with_what_it_samples() -> None:
-    settings = {
-        **SMALL,
-        "env": "Pendulum-v1",
-        "input_": {"sampler": 0.5, recorded("Pendulum-v1"): 0.5},
-        "num_steps_sampled_before_learning_starts": 30,
-        "min_sample_timesteps_per_iteration": 40,
-    }
+    settings = {**ONLINE, "input_": {"sampler": 0.5, recorded("Pendulum-v1"): 0.5}}
     with IQL(settings) as algo:
         result = algo.train()
     assert result["num_env_steps_sampled_lifetime"] >= 40 and result["num_updates_lifetime"] > 0
 
 
 # ------------------------------------------------------------------ going on
-
-
-ONLINE: dict[str, Any] = {
-    **SMALL,
-    "env": "Pendulum-v1",
-    "num_steps_sampled_before_learning_starts": 30,
-    "min_sample_timesteps_per_iteration": 40,
-}
 
 
 @pytest.fixture(scope="module")
