@@ -46,18 +46,17 @@ def test_a_main_learner_plays_itself_and_all_copies() -> None:
     assert [*found.values()] == pytest.approx([0.6 * w / sum(weights) for w in weights])
 
 
-@pytest.mark.parametrize(
-    ("opponents", "wanted"),
-    [
-        ("uniform", dict.fromkeys(OLD, 0.25)),
-        ("latest", dict.fromkeys(("main_v1", "hunter_v0", "rover_v0"), 1 / 3)),
-    ],
-)
-def test_other_ways(opponents: str, wanted: dict[str, float]) -> None:
-    config = LeagueConfig.of({"learners": ROLES, "opponents": opponents, "self_play_share": 0.0})
-    for learner in ("main", "rover"):
-        found = opponents_of(learner, config, payoffs_with(), COPIES)
-        assert found == pytest.approx(wanted)
+def test_other_ways() -> None:
+    ways = {
+        "uniform": dict.fromkeys(OLD, 0.25),
+        "latest": dict.fromkeys(("main_v1", "hunter_v0", "rover_v0"), 1 / 3),
+    }
+    settings = {"learners": ROLES, "self_play_share": 0.0}
+    for opponents, wanted in ways.items():
+        config = LeagueConfig.of({**settings, "opponents": opponents})
+        for learner in ("main", "rover"):
+            found = opponents_of(learner, config, payoffs_with(), COPIES)
+            assert found == pytest.approx(wanted)
 
 
 def test_a_main_exploiter_plays_main_learners_once_it_has_a_chance() -> None:
@@ -71,8 +70,8 @@ def test_a_main_exploiter_plays_main_learners_once_it_has_a_chance() -> None:
     )
 
 
-@pytest.mark.parametrize("learner", ROLES)
-def test_chances_sum_to_one(learner: str) -> None:
+def test_chances_sum_to_one() -> None:
     config = LeagueConfig.of({"learners": ROLES})
-    found = opponents_of(learner, config, payoffs_with(("main", "hunter_v0", 3, 1)), COPIES)
-    assert sum(found.values()) == pytest.approx(1)
+    for learner in ROLES:
+        found = opponents_of(learner, config, payoffs_with(("main", "hunter_v0", 3, 1)), COPIES)
+        assert sum(found.values()) == pytest.approx(1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from trainables.core.config.league import LeagueConfig
 from trainables.runtime.league.league import League, Match
@@ -52,9 +51,9 @@ def test_rates_are_of_games_alone_and_unknown_where_there_were_none() -> None:
     assert np.isnan(found.ratings[2])  # hunter_v0 has met nobody
 
 
-@pytest.mark.parametrize(
-    ("games", "is_constant_sum"),
-    [
+def test_games_of_constant_sum() -> None:
+    opponents = ["hunter", "main_v0"]
+    cases: list[tuple[list[tuple[float, float]], bool]] = [
         ([(1.0, -1.0), (-1.0, 1.0)], True),
         ([(3.0, 7.0), (5.0, 5.0)], True),
         ([(0.1 + 0.2, -0.3), (1.0, -1.0)], True),  # but for rounding
@@ -63,10 +62,8 @@ def test_rates_are_of_games_alone_and_unknown_where_there_were_none() -> None:
         ([(1.0, -1.0)], True),
         ([(4.0, 4.0)], False),  # of one pair alone it may be anything
         ([], False),
-    ],
-)
-def test_games_of_constant_sum(games: list[tuple[float, float]], is_constant_sum: bool) -> None:
-    made = league()
-    opponents = ["hunter", "main_v0"]
-    made.add_games(Match("main", o, *r) for o, r in zip(opponents, games, strict=False))
-    assert standings_of(made, 100).is_constant_sum is is_constant_sum
+    ]
+    for games, is_constant_sum in cases:
+        made = league()
+        made.add_games(Match("main", o, *r) for o, r in zip(opponents, games, strict=False))
+        assert standings_of(made, 100).is_constant_sum is is_constant_sum, games

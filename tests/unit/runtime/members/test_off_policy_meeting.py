@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiers import rarely
 
 from trainables import DQNConfig, QMIXConfig, SACConfig
 from trainables.algorithm import Algorithm
@@ -30,7 +31,7 @@ def dqn(seed: int, **settings: Any) -> Algorithm:
     given = {
         "model": {"fcnet_hiddens": [16]},
         "num_steps_sampled_before_learning_starts": 64,
-        "min_sample_timesteps_per_iteration": 200,
+        "min_sample_timesteps_per_iteration": 120,
         "seed": seed,
     }
     return config.update_from_dict({**given, **SETTINGS[seed % 3], **settings}).build()
@@ -85,7 +86,7 @@ def assert_as_alone(make: Any, rounds: list[tuple[int, ...]], **settings: Any) -
 STEPS = "StepRequest"
 
 
-@pytest.mark.parametrize("settings", [{}, RAINBOW], ids=["plain", "rainbow"])
+@pytest.mark.parametrize("settings", rarely([{}, RAINBOW], [RAINBOW]))
 def test_members_of_dqn_that_come_and_go_are_as_they_are_alone(settings: dict[str, Any]) -> None:
     meeting = assert_as_alone(dqn, [(0, 1, 2), (2, 0), (1,), (0, 1, 2)], **settings)
     assert STEPS not in meeting.reasons
@@ -98,6 +99,7 @@ def test_members_of_sac_that_come_and_go_are_as_they_are_alone() -> None:
     assert meeting.num_together[STEPS] > 3 * meeting.num_alone[STEPS] > 0
 
 
+@pytest.mark.full("test_members_of_sac_that_come_and_go_are_as_they_are_alone")
 def test_members_of_sac_with_discrete_actions_are_as_they_are_alone() -> None:
     settings = {"env": "CartPole-v1", "env_config": {}, "target_entropy": "auto"}
     meeting = assert_as_alone(sac, [(0, 1, 2)] * 3, **settings)
