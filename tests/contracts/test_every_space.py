@@ -10,12 +10,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, event, given, settings
-from hypothesis import strategies as st
 from random_env import RandomEnv, with_mask
 from recorded_data import play, write
 from small_runs import compares_actions, learns_from_replay, needs_data
-from space_strategies import ACTION_LEAVES, nested_spaces
 
 from trainables import Algorithm
 from trainables.core.config.model import MEMORIES
@@ -73,9 +70,6 @@ MODELS: tuple[dict[str, Any], ...] = (
         "max_seq_len": 5,
     },
 )
-
-observation_spaces = nested_spaces(max_depth=2)
-action_spaces = nested_spaces(max_depth=2, kinds=ACTION_LEAVES)
 
 
 def tiny(name: str) -> dict[str, Any]:
@@ -182,6 +176,7 @@ def check_example(
     masked: bool,
     model: dict[str, Any],
     observation_filter: str,
+    names: list[str],
 ) -> None:
     if all(map(is_image, leaves(observation_space))):
         observation_filter = "NoFilter"  # the other one is refused: it leaves images alone
@@ -191,15 +186,19 @@ def check_example(
     with tempfile.TemporaryDirectory() as folder:
         data = DataSpaces(observation_space, action_space)
         write(Path(folder), play(RandomEnv(**spaces), data, num_steps=40), data)
-        check_algorithms(folder, spaces, model, observation_filter)
+        check_algorithms(names, folder, spaces, model, observation_filter)
 
 
 def check_algorithms(
-    folder: str, spaces: dict[str, gym.Space], model: dict[str, Any], observation_filter: str
+    names: list[str],
+    folder: str,
+    spaces: dict[str, gym.Space],
+    model: dict[str, Any],
+    observation_filter: str,
 ) -> None:
     """Train each algorithm in an environment with these spaces, or on data of it in a folder."""
     action_space = spaces["action_space"]
-    for name in algorithm_names():
+    for name in names:
         algorithm = get_algorithm(name)
         config = {
             **tiny(name),
@@ -214,7 +213,6 @@ def check_algorithms(
             if key not in algorithm.config_class.model_without or key in MEMORIES
         }
         if can_train(name, spaces, model):
-            event(f"{name} trains")
             check_training(algorithm, config)
         else:
             with pytest.raises(ConfigError) as refusal:
@@ -224,29 +222,43 @@ def check_algorithms(
             assert any(part in str(refusal.value) for part in named)
 
 
-examples = given(
-    observation_space=observation_spaces,
-    action_space=action_spaces,
-    masked=st.booleans(),
-    model=st.sampled_from(MODELS),
-    observation_filter=st.sampled_from(("NoFilter", "MeanStdFilter")),
-)
-every_time = settings(
-    deadline=None,
-    phases=(Phase.generate, Phase.shrink),  # to explain a failure takes many minutes more
-    derandomize=True,  # the same examples in every run, so that a failure is no accident
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+def check_examples(max_examples: int, *, parts: int = 1) -> None:
+    """Check random spaces; each with all algorithms, or with one part of them."""
+    from hypothesis import HealthCheck, Phase, given, settings
+    from hypothesis import strategies as st
+    from space_strategies import ACTION_LEAVES, nested_spaces
+
+    @settings(
+        max_examples=max_examples,
+        deadline=None,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),  # to explain a failure takes many minutes more
+        derandomize=True,  # the same examples in every run, so that a failure is no accident
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    @given(
+        observation_space=nested_spaces(max_depth=2),
+        action_space=nested_spaces(max_depth=2, kinds=ACTION_LEAVES),
+        masked=st.booleans(),
+        model=st.sampled_from(MODELS),
+        observation_filter=st.sampled_from(("NoFilter", "MeanStdFilter")),
+        names=st.sampled_from([algorithm_names()[part::parts] for part in range(parts)]),
+    )
+    def check(**example: Any) -> None:
+        check_example(**example)
+
+    check()
 
 
-@settings(every_time, max_examples=40)
-@examples
-def test_random_spaces_train(**example: Any) -> None:
-    check_example(**example)
+def test_random_spaces_train() -> None:
+    check_examples(20, parts=4)
+
+
+@pytest.mark.full("test_random_spaces_train")
+def test_random_spaces_train_every_algorithm() -> None:
+    check_examples(25)
 
 
 @pytest.mark.slow
-@settings(every_time, max_examples=300)
-@examples
-def test_three_hundred_random_spaces_train(**example: Any) -> None:
-    check_example(**example)
+def test_three_hundred_random_spaces_train() -> None:
+    check_examples(300)

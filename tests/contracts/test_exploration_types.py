@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -19,44 +21,58 @@ NOISES = ("GaussianNoise", "OrnsteinUhlenbeckNoise")
 FAR_FROM_GREEDY = ("OrnsteinUhlenbeckNoise", "ParameterNoise")
 # Types that an algorithm has, but not with every action space, or not with these settings.
 REFUSED_IN = {
-    (name, f"{each}{kind}", DISCRETE): "adds noise to continuous actions; this action space has no"
-    for name in ("SAC", "CQL")
-    for each in ("", "PerWorker")
-    for kind in NOISES
+    **{
+        (name, f"{each}{kind}", DISCRETE): "adds noise to continuous actions; this action space has"
+        for name in ("SAC", "CQL")
+        for each in ("", "PerWorker")
+        for kind in NOISES
+    },
+    ("DQN", "StochasticSampling", DISCRETE): "has nothing to sample from",
+    ("QMIX", "StochasticSampling", DISCRETE): "has nothing to sample from",
 }
-for learner in ("DQN", "QMIX"):
-    REFUSED_IN[learner, "StochasticSampling", DISCRETE] = "has nothing to sample from"
-CASES = [
-    (name, kind, env)
-    for name in algorithm_names()
-    for kind in OPTIONS
-    for env in (DISCRETE, *([] if compares_actions(name) else [CONTINUOUS]))
-]
 
 
-@pytest.mark.parametrize(("name", "kind", "env"), CASES)
-def test_type(name: str, kind: str, env: str) -> None:
+def is_allowed(name: str, kind: str) -> bool:
     config_class = get_algorithm(name).config_class
+    if kind in INTRINSIC_OPTIONS:
+        return config_class.why_no_intrinsic is None
+    return kind in config_class.exploration_types
+
+
+def pairs(*, allowed: bool) -> Iterator[tuple[str, str]]:
+    for name in algorithm_names():
+        yield from ((name, kind) for kind in OPTIONS if is_allowed(name, kind) == allowed)
+
+
+def cases() -> Iterator[Any]:
+    """What trains. Bonuses go with all algorithms alike: each with one of them by default."""
+    bonuses = [*INTRINSIC_OPTIONS]
+    for name, kind in pairs(allowed=True):
+        for env in (DISCRETE, *([] if compares_actions(name) else [CONTINUOUS])):
+            if (name, kind, env) in REFUSED_IN:
+                continue
+            mine = bonuses[algorithm_names().index(name) % len(bonuses)]
+            first = env == home(name) and not kind.startswith("PerWorker")
+            first &= kind not in bonuses or kind == mine
+            yield pytest.param(name, kind, env, marks=[] if first else [pytest.mark.full])
+
+
+def exploring(name: str, kind: str, env: str) -> dict[str, Any]:
+    settings = get_algorithm(name).config_class.settings()
     more: dict[str, Any] = {"exploration_config": {"type": kind}}
     more["env_config"] = {"max_episode_steps": 20}
     if samples(name):
         more["min_sample_timesteps_per_iteration"] = 120
-    if kind in INTRINSIC_OPTIONS and "n_step" in config_class.settings():
+    if kind in INTRINSIC_OPTIONS and "n_step" in settings:
         more["n_step"] = 1
-    if "noisy" in config_class.settings():
+    if "noisy" in settings:
         more |= {"noisy": False, "num_atoms": 1}
-    settings = settings_of(name, env, **more)
-    reason = REFUSED_IN.get((name, kind, env))
-    if kind in INTRINSIC_OPTIONS:
-        if config_class.why_no_intrinsic is not None:
-            reason = f"is not supported by {name}: {config_class.why_no_intrinsic}"
-    elif kind not in config_class.exploration_types:
-        reason = f"is not supported by {name}: {config_class.why_no_exploration}"
-    if reason is not None:
-        with pytest.raises(ConfigError, match=f"{kind.removeprefix('PerWorker')}'.*{reason}"):
-            get_algorithm(name)(settings)
-        return
-    with get_algorithm(name)(settings) as algo:
+    return settings_of(name, env, **more)
+
+
+@pytest.mark.parametrize(("name", "kind", "env"), [*cases()])
+def test_type(name: str, kind: str, env: str) -> None:
+    with get_algorithm(name)(exploring(name, kind, env)) as algo:
         algo.train()
         policy, obs = algo.get_policy(), gym.make(env).observation_space.sample()
         batch = np.repeat(obs[None], 40, 0)
@@ -74,23 +90,25 @@ def test_type(name: str, kind: str, env: str) -> None:
             assert not all(np.array_equal(actions, greedy) for actions in explored)
 
 
-def test_why_a_type_is_not_supported() -> None:
-    """Of the kinds of algorithms there are; `test_type` goes by what their configs say."""
-    sampled = "it learns from actions that its policy sampled"
-    for name, kind, why in [
-        *((name, "EpsilonGreedy", sampled) for name in ("A2C", "APPO", "IMPALA", "PPO")),
-        ("DQN", "GaussianNoise", "its actions are discrete"),
-        ("SAC", "SoftQ", "its actions are not chosen by their values"),
-    ]:
-        settings = settings_of(name, home(name), exploration_config={"type": kind})
-        with pytest.raises(ConfigError, match=f"{kind}' is not supported by {name}: {why}"):
-            get_algorithm(name)(settings)
+def test_why_a_type_is_not_supported(golden: Callable[..., None]) -> None:
+    """By the config itself, or where an algorithm sees that the action space has no use for it."""
+
+    def message(make: Callable[[dict[str, Any]], Any], row: tuple[str, str, str]) -> str:
+        with pytest.raises(ConfigError) as raised:
+            make(exploring(*row))
+        return str(raised.value)
+
+    kinds = defaultdict[tuple[str, str], list[str]](list)  # by algorithm and message
+    for name, kind in pairs(allowed=False):
+        told = message(get_algorithm(name).config_class.from_dict, (name, kind, home(name)))
+        kinds[name, told.replace(f"'{kind}' is not", "<type> is not")].append(kind)
+    texts = {f"{name}: {', '.join(of)}": told for (name, told), of in kinds.items()}
+    texts |= {", ".join(row): message(get_algorithm(row[0]), row) for row in REFUSED_IN}
+    golden("exploration_types", texts)
 
 
-@pytest.mark.parametrize("name", algorithm_names())
+@pytest.mark.parametrize("name", [*filter(samples, algorithm_names())])
 def test_explore_false_takes_the_best_actions_in_training(name: str) -> None:
-    if not samples(name):
-        pytest.skip("it acts in evaluations only")
     config_class = get_algorithm(name).config_class
     has = [kind for kind in FAR_FROM_GREEDY if kind in config_class.exploration_types]
     more: dict[str, Any] = {"exploration_config": {"type": has[0]} if has else {}}

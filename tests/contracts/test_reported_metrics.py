@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import ray
 from callback_cases import Lengths
 from cloning import cloning_is_known
+from every_row import check_rows
 from ray import tune
 from small_runs import home, samples, settings_of
 
@@ -38,6 +38,7 @@ from trainables.core.reported_metrics import (
 )
 from trainables.registry import algorithm_names, get_algorithm
 
+NUM_CPUS = 4
 # What Tune says of a trial beside numbers that are worth plotting.
 ABOUT_THE_TRIAL = {
     *("config", "date", "done", "experiment_tag", "hostname", "node_ip", "pid", "timestamp"),
@@ -85,19 +86,6 @@ def reported(result: dict[str, Any]) -> set[str]:
     return {declared_name(key) for key in result} - ABOUT_THE_TRIAL - OLDER_NAMES
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    ray.init(
-        address="local",
-        num_cpus=4,
-        include_dashboard=False,
-        log_to_driver=False,
-        configure_logging=False,
-    )
-    yield
-    ray.shutdown()
-
-
 @pytest.fixture(scope="module", autouse=True)
 def known() -> Iterator[None]:
     with cloning_is_known():
@@ -124,7 +112,8 @@ def test_an_algorithm_reports_what_is_declared(name: str) -> None:
     assert not names(own) - seen, f"{name} does not report them; add a variant that does"
 
 
-def test_actors_and_tune_add_what_is_declared(cluster: None, tmp_path: Any) -> None:
+@pytest.mark.full("test_an_algorithm_reports_what_is_declared")
+def test_actors_and_tune_add_what_is_declared(ray_here: None, tmp_path: Any) -> None:
     """Of PPO: what actors are is not the algorithm's matter."""
     actors = {"num_env_runners": 1, "num_learners": 1, "evaluation_num_env_runners": 1}
     config = settings_of("PPO", **IN_PROCESS, **actors)
@@ -167,8 +156,9 @@ def test_older_names_are_the_same_numbers() -> None:
     assert evaluated["episode_reward_mean"] == evaluated["episode_return_mean"]
 
 
+@pytest.mark.full("test_older_names_are_the_same_numbers")
 def test_tune_stops_and_chooses_by_older_names_below_evaluation(
-    cluster: None, tmp_path: Any
+    ray_here: None, tmp_path: Any
 ) -> None:
     """Plain Tune, which takes a name as it is written."""
     results = tune.Tuner(
@@ -203,16 +193,19 @@ def test_rewards_for_what_is_new_report_what_is_declared() -> None:
     assert seen == names(INTRINSIC)
 
 
-@pytest.mark.parametrize("name", algorithm_names())
-def test_specs_may_name_whatever_is_declared(name: str) -> None:
+def test_specs_may_name_whatever_is_declared() -> None:
     """Of the algorithm, and where it is not known which one it is."""
-    trainable = get_algorithm(name)
-    metrics = declared_metrics(trainable)
-    for metric in metrics:
-        written = metric.name.replace(MODULE, "default_policy")
+
+    def check(algorithm: str, name: str) -> None:
+        trainable = get_algorithm(algorithm)
+        metrics = declared_metrics(trainable)
+        written = name.replace(MODULE, "default_policy")
         wanted = LEGACY.get(written, written)
         assert canonical_metric(written, trainable) == canonical_metric(written) == wanted
         assert wanted in top_level(metrics) or wanted.startswith(families(metrics))
+
+    of_all = {name: declared_metrics(get_algorithm(name)) for name in algorithm_names()}
+    check_rows(check, [(algorithm, m.name) for algorithm, of in of_all.items() for m in of])
 
 
 def test_specs_may_not_name_what_another_algorithm_reports() -> None:
@@ -222,13 +215,13 @@ def test_specs_may_not_name_what_another_algorithm_reports() -> None:
             canonical_metric(other, PPO)
 
 
-@pytest.mark.parametrize("name", algorithm_names())
-def test_every_meaning_is_told_once(name: str) -> None:
-    own = get_algorithm(name).reported_metrics
-    for metrics in (SAMPLED, COMMON, TUNES, SEEDS, own):
+def test_every_meaning_is_told_once() -> None:
+    of_algorithms = [get_algorithm(name).reported_metrics for name in algorithm_names()]
+    for metrics in (SAMPLED, COMMON, TUNES, SEEDS, *of_algorithms):
         assert len(names(metrics)) == len(metrics)
         assert all(metric.meaning for metric in metrics)
-    assert not names(own) & (names(SAMPLED) | names(COMMON) | names(TUNES) | set(OLDER))
+    shared = names(SAMPLED) | names(COMMON) | names(TUNES) | {*OLDER}
+    assert not [names(own) & shared for own in of_algorithms if names(own) & shared]
 
 
 def test_the_page_is_what_the_generator_gives() -> None:

@@ -10,14 +10,16 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
+from every_row import check_rows
 from forged import forge_config
 from small_runs import settings_of, trusted
+from tiers import rarely
 
 from trainables import Algorithm
 from trainables.core.config.settings import CODE, Setting, Settings
@@ -109,8 +111,13 @@ def watch() -> Watch:
 
 
 @pytest.mark.parametrize("name", algorithm_names())
+@pytest.mark.parametrize("tenths", rarely([(0,), range(1, 10)], [(0,)]), ids=["one", "others"])
 def test_no_setting_of_a_strangers_checkpoint_does_anything(
-    name: str, tmp_path: Path, watch: Watch, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    tenths: Collection[int],
+    tmp_path: Path,
+    watch: Watch,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trap = tmp_path / "trap"
     trap.mkdir()
@@ -129,10 +136,11 @@ def test_no_setting_of_a_strangers_checkpoint_does_anything(
     shared = dict(declared(get_algorithm("PPO").config_class)) if name != "PPO" else {}
     before, here = dict(os.environ), sorted(trap.iterdir())
     num_loaded = num_refused = 0
-    for path, setting in declared(algorithm.config_class):
-        if shared.get(path) == setting:
-            continue
-        for value in hostile_values(trap):
+    own = [path for path, s in declared(algorithm.config_class) if shared.get(path) != s]
+    for i, path in enumerate(own):
+        for j, value in enumerate(hostile_values(trap)):
+            if (i + j) % 10 not in tenths:  # by default two values, of each setting others
+                continue
             given = value if len(path) == 1 else {**(usual[path[0]] or {}), path[1]: value}
             (forged / "checkpoint.json").write_bytes(whole)
             forge_config(forged, **{path[0]: given})
@@ -152,16 +160,19 @@ def test_no_setting_of_a_strangers_checkpoint_does_anything(
             assert dict(os.environ) == before, where
             assert sorted(trap.iterdir()) == here, where
             assert time.monotonic() - start < 20, where
-    assert num_loaded >= 10 and num_refused > 100  # it is about something
+    assert num_loaded >= 1 and num_refused > 5  # it is about something
 
 
-@pytest.mark.parametrize("name", algorithm_names())
-def test_settings_of_code_are_declared_as_such(name: str) -> None:
+def test_settings_of_code_are_declared_as_such() -> None:
     """A setting that takes a callable takes its name, too: a declaration must say so."""
-    for path, setting in declared(get_algorithm(name).config_class):
+
+    def check(name: str, path: tuple[str, ...], setting: Setting) -> None:
         kinds = str(setting.annotation)
         if "Callable" in kinds or "type |" in kinds or "| type" in kinds:
             assert setting.risk == CODE, path
         elif setting.annotation in (str, dict[str, Any]) and setting.choices is None:
             inside = get_algorithm(name).config_class.settings_inside(path[0])
             assert inside or setting.risk or setting.harmless is True, path
+
+    of_all = {name: get_algorithm(name).config_class for name in algorithm_names()}
+    check_rows(check, [(name, *row) for name, of in of_all.items() for row in declared(of)])
