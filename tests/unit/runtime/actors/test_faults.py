@@ -79,33 +79,27 @@ def test_without_a_setting_the_first_failure_is_raised_as_it_is() -> None:
     assert "restart_failed_env_runners" in caught.value.__notes__[0]
 
 
-ERRORS = [ActorDied("env runner 1 died"), ValueError("out of luck")]
-
-
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_a_failure_that_was_noticed_elsewhere_counts_before_the_next_one_is_made(
-    error: Exception,
-) -> None:
+def test_a_failure_that_was_noticed_elsewhere_counts_before_the_next_one_is_made() -> None:
     """And kills nothing but the actor that failed."""
-    group = OneActor(Reply(1, "sample", error=error))
-    actors = FaultTolerantActors(
-        cast("ActorGroup", group), tolerance(restart=True, num_consecutive=0), 1.0, lambda _: None
-    )
-    with pytest.raises(RuntimeError, match="failed 1 times"):
+    for error in (ActorDied("env runner 1 died"), ValueError("out of luck")):
+        group = OneActor(Reply(1, "sample", error=error))
+        faults = tolerance(restart=True, num_consecutive=0)
+        actors = FaultTolerantActors(cast("ActorGroup", group), faults, 1.0, lambda _: None)
+        with pytest.raises(RuntimeError, match="failed 1 times"):
+            actors.restore(wait=False)
+        assert group.log == ["kill"]
         actors.restore(wait=False)
-    assert group.log == ["kill"]
-    actors.restore(wait=False)
-    assert group.log == ["kill", "restore"]
+        assert group.log == ["kill", "restore"]
 
 
-@pytest.mark.parametrize("setting", ["ignore", "restart"])
-def test_errors_of_the_settings_are_no_faults(setting: str) -> None:
+def test_errors_of_the_settings_are_no_faults() -> None:
     """Unless one that has worked before is made again: its environment may come back."""
-    faults = tolerance(**{setting: True})
     error = ConfigError("env 'x' allows no action")
-    with pytest.raises(ConfigError):
-        faults.failed(Reply(1, "sample", error=error))
-    faults.failed(Reply(1, "build", error=error))
+    for setting in ("ignore", "restart"):
+        faults = tolerance(**{setting: True})
+        with pytest.raises(ConfigError):
+            faults.failed(Reply(1, "sample", error=error))
+        faults.failed(Reply(1, "build", error=error))
 
 
 def test_names_and_sections_of_the_reference() -> None:
@@ -145,30 +139,30 @@ def test_settings_that_exclude_each_other() -> None:
         config.copy().env_runners(num_gpus_per_env_runner=0.5).validate()
 
 
-@pytest.mark.parametrize(
-    ("given", "needs"),
-    [
-        ({"ignore_env_runner_failures": True}, {"num_env_runners": 1}),
-        ({"sample_timeout_s": 5}, {"num_env_runners": 1}),
+def test_what_has_no_effect_is_refused() -> None:
+    tolerance = {"num_env_runners": 1, "restart_failed_env_runners": True}
+    variables = {"extra_python_environs_for_worker": {"A": "b"}}
+    effects: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
+        ({"ignore_env_runner_failures": True}, {"num_env_runners": 1}, ["num_env_runners"]),
+        ({"sample_timeout_s": 5}, {"num_env_runners": 1}, ["num_env_runners"]),
         *(
-            ({name: 3, "num_env_runners": 1}, {"restart_failed_env_runners": True})
+            ({name: 3}, tolerance, ["restart_failed_env_runners"])
             for name in (
                 "num_consecutive_env_runner_failures_tolerance",
                 "env_runner_health_probe_timeout_s",
             )
         ),
-        ({"num_cpus_per_learner": 2}, {"num_learners": 1}),
-        ({"extra_python_environs_for_worker": {"A": "b"}}, {"num_learners": 1}),
-        ({"extra_python_environs_for_worker": {"A": "b"}}, {"evaluation_num_env_runners": 1}),
-    ],
-)
-def test_what_has_no_effect_is_refused(given: dict[str, Any], needs: dict[str, Any]) -> None:
-    name = next(iter(given))
-    for without in needs:
-        others = {n: value for n, value in needs.items() if n != without}
-        with pytest.raises(ConfigError, match=f"{name} = .* has no effect with .*{without}"):
-            PPOConfig.from_dict({"env": "CartPole-v1", **given, **others}).validate()
-    PPOConfig.from_dict({"env": "CartPole-v1", **given, **needs}).validate()
+        ({"num_cpus_per_learner": 2}, {"num_learners": 1}, ["num_learners"]),
+        (variables, {"num_learners": 1}, ["num_learners"]),
+        (variables, {"evaluation_num_env_runners": 1}, ["evaluation_num_env_runners"]),
+    ]
+    for given, needs, missed in effects:
+        (name,) = given
+        PPOConfig.from_dict({"env": "CartPole-v1", **given, **needs}).validate()
+        for without in missed:
+            others = {n: value for n, value in needs.items() if n != without}
+            with pytest.raises(ConfigError, match=f"{name} = .* has no effect with .*{without}"):
+                PPOConfig.from_dict({"env": "CartPole-v1", **given, **others}).validate()
 
 
 def test_an_env_runner_of_your_own(tmp_path: Path) -> None:

@@ -53,22 +53,20 @@ def test_a_set_up_that_fails_leaves_nothing() -> None:
     assert "SHAPE" not in os.environ
 
 
-@pytest.mark.parametrize(
-    ("where", "variables", "reason"),
-    [
+def test_what_has_no_effect_is_refused() -> None:
+    refused: list[tuple[str, dict[Any, Any], str]] = [
         ("worker", {"DEPTH": 3}, "'DEPTH': 3 is not allowed; .* strings"),
         ("worker", {1: "x"}, "strings"),
         ("driver", {"A=B": "x"}, "strings"),
         ("worker", {"OMP_NUM_THREADS": "0"}, "whole number >= 1"),
         ("worker", {"CUDA_VISIBLE_DEVICES": "0"}, "Ray sets it"),
         ("driver", {"PYTHONPATH": "/x"}, "has no effect.*for_worker"),
-    ],
-)
-def test_what_has_no_effect_is_refused(where: str, variables: dict[Any, Any], reason: str) -> None:
-    name = f"extra_python_environs_for_{where}"
-    config = PPOConfig().environment("CartPole-v1").python_environment(**{name: variables})
-    with pytest.raises(ConfigError, match=f"{name}: .*{reason}"):
-        config.validate()
+    ]
+    for where, variables, reason in refused:
+        name = f"extra_python_environs_for_{where}"
+        config = PPOConfig().environment("CartPole-v1").python_environment(**{name: variables})
+        with pytest.raises(ConfigError, match=f"{name}: .*{reason}"):
+            config.validate()
 
 
 def test_threads() -> None:

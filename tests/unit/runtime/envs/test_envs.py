@@ -379,33 +379,19 @@ def test_state_goes_on_to_the_bit(
 
     fresh = make_vector_env(env, env_config, 3)
     reset_with_infos(fresh, np.random.SeedSequence(2))
-    set_env_state(fresh, load_state(tmp_path, "env"))
-    for step, (one, other) in enumerate(zip(expected, trajectory(fresh, actions), strict=True)):
-        for part, again in zip(one, other, strict=True):
-            assert part.dtype == again.dtype
-            np.testing.assert_array_equal(part, again, err_msg=f"step {step}")
-
-
-@pytest.mark.parametrize(("case", "before"), covering(STATEFUL, ["an end", 0], strength=1))
-def test_state_does_not_change_when_the_environment_goes_on(
-    case: tuple[Any, dict[str, Any]], before: int | str
-) -> None:
-    env, env_config = case
-    original = make_vector_env(env, env_config, 2)
-    reset_with_infos(original, np.random.SeedSequence(1))
-    play(original, before)
-    state = get_env_state(original)
-    actions = random_actions(original, 50)
-    expected = trajectory(original, actions)
-    assert state is not None
-    set_env_state(original, state)
-    again = trajectory(original, actions)
-    set_env_state(original, state)
-    once_more = trajectory(original, actions)
-    for steps in (again, once_more):
-        for one, other in zip(expected, steps, strict=True):
-            for part, same in zip(one, other, strict=True):
-                np.testing.assert_array_equal(part, same)
+    # Nor does a state change when the environment that it is of goes on.
+    for goes_on, its in (
+        (fresh, load_state(tmp_path, "env")),
+        (original, state),
+        (original, state),
+    ):
+        set_env_state(goes_on, its)
+        for step, (one, other) in enumerate(
+            zip(expected, trajectory(goes_on, actions), strict=True)
+        ):
+            for part, again in zip(one, other, strict=True):
+                assert part.dtype == again.dtype
+                np.testing.assert_array_equal(part, again, err_msg=f"step {step}")
 
 
 def test_a_state_is_of_its_moment() -> None:

@@ -14,6 +14,10 @@ from learner_functions import add, always_die, fail_on_one, kill_in_update, pid_
 from trainables import PPO, PPOConfig
 from trainables.algorithm import Algorithm
 
+pytestmark = pytest.mark.full(
+    "unit/core/learning/test_ranks.py::test_several_learners_learn_what_one_does"
+)
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _ray() -> Iterator[None]:

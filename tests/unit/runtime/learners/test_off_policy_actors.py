@@ -14,7 +14,6 @@ import ray
 from learner_functions import pid_of
 
 from trainables import DQN, SAC, Algorithm
-from trainables.core.errors import ConfigError
 from trainables.off_policy import OffPolicy
 
 BATCH = 16
@@ -43,8 +42,8 @@ CASES: dict[str, tuple[type[OffPolicy], dict[str, Any]]] = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _ray() -> Iterator[None]:
+@pytest.fixture(scope="module")
+def small_ray() -> Iterator[None]:
     ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
@@ -64,6 +63,14 @@ def weights(algo: Any) -> np.ndarray:
     return np.concatenate([w.ravel() for w in algo.get_weights()["default_policy"].values()])
 
 
+ON_ACTORS = pytest.mark.full(
+    "unit/core/learning/test_ranks.py::test_several_learners_learn_what_one_does"
+)
+NEEDS_RAY = pytest.mark.usefixtures("small_ray")
+
+
+@ON_ACTORS
+@NEEDS_RAY
 @pytest.mark.parametrize("num_learners", [1, 2])
 @pytest.mark.parametrize("names", [("rainbow", "memory", "noise"), ("sac", "discrete")])
 def test_learners_learn_what_the_trials_own_process_learns(
@@ -88,6 +95,8 @@ def test_learners_learn_what_the_trials_own_process_learns(
                     )
 
 
+@ON_ACTORS
+@NEEDS_RAY
 @pytest.mark.parametrize("name", ["rainbow", "sac"])
 def test_a_run_with_a_learner_actor_resumes_to_the_bit(name: str, tmp_path: Path) -> None:
     """And its checkpoint goes on in process, where it learns the same."""
@@ -106,6 +115,8 @@ def test_a_run_with_a_learner_actor_resumes_to_the_bit(name: str, tmp_path: Path
                 np.testing.assert_array_equal(weights(own), weights(whole))
 
 
+@ON_ACTORS
+@NEEDS_RAY
 @pytest.mark.parametrize("name", ["rainbow", "sac"])
 def test_a_lost_learner_is_made_again_and_training_goes_on(name: str) -> None:
     with make(name, 2) as algo:
@@ -128,5 +139,3 @@ def test_batches_are_of_all_learners() -> None:
         for config in configs:
             config.validate()
         assert configs[0].updates_per_env_step == 4 * configs[1].updates_per_env_step
-    with pytest.raises(ConfigError, match="set num_learners=2 and num_gpus_per_learner=1"):
-        DQN.config_class.from_dict(TINY | {"num_gpus": 2})

@@ -159,20 +159,18 @@ def batch_of(**changes: Any) -> dict[str, Any]:
     return {name: column for name, column in columns.items() if column is not None}
 
 
-@pytest.mark.parametrize(
-    ("batch", "problem"),
-    [
+def test_bad_batches_are_named() -> None:
+    bad: list[tuple[Any, str]] = [
         (["rows"], "it is of type list; allowed: a dict of columns"),
         (batch_of(rewards=None), "column 'reward': the column is missing"),
         (batch_of(obs=np.zeros((5, 3), np.float32)), r"row 0, column 'obs': .*\(3,\), not \(4,\)"),
         (batch_of(actions=np.array([0, 1, 0, 1, 2])), r"row 4, column 'actions': 2 is not in"),
         (batch_of(terminateds=np.zeros(4)), "column 'terminateds': it has 4 rows"),
         (batch_of(rewards=np.array([0, 1, np.nan, 3, 4])), "row 2, column 'rewards': nan is not"),
-    ],
-)
-def test_bad_batches_are_named(batch: Any, problem: str) -> None:
-    with pytest.raises(DataError, match=f"batch 7 of mine.*{problem}"):
-        episodes_of(batch, CARTPOLE, ReadOptions(), "batch 7 of mine")
+    ]
+    for batch, problem in bad:
+        with pytest.raises(DataError, match=f"batch 7 of mine.*{problem}"):
+            episodes_of(batch, CARTPOLE, ReadOptions(), "batch 7 of mine")
 
 
 def test_nested_observations_are_dicts_of_arrays() -> None:

@@ -5,25 +5,22 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-import scipy.stats
 import torch
 from fakes import EncodingVectorEnv
 from replay_cases import SPACE, SlowBuffer, Stream, check_windows, fill, make_buffer
+from runners import runner_of
+from tiers import covering
 
 from trainables import PPOConfig
-from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
-from trainables.core.policy.policy import Policy
 from trainables.runtime.sampling.env_runner import EnvRunner
 
 GAMMA = 0.9
 
 
 def make_runner(env: EncodingVectorEnv, **settings: Any) -> EnvRunner:
-    policy = Policy(env.single_observation_space, env.single_action_space, seed=1)
-    config = PPOConfig.from_dict({"env": "unused", **settings})
-    return EnvRunner(config, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
+    return runner_of(env, PPOConfig.from_dict({"env": "unused", **settings}))
 
 
 # ---------------------------------------------------------------------- transitions and windows
@@ -52,8 +49,7 @@ def test_transitions_of_an_env_runner(lengths: tuple[int, ...]) -> None:
     assert 0 < len(buffer) == buffer.num_steps < seen
 
 
-@pytest.mark.parametrize("num_slots", [1, 8])
-@pytest.mark.parametrize("n_step", [1, 2, 3, 7])
+@pytest.mark.parametrize(("n_step", "num_slots"), covering([1, 3, 7, 2], [8, 1], strength=1))
 def test_windows_equal_the_slow_reference(num_slots: int, n_step: int) -> None:
     """Episodes of length 1, both ends, seams, padding, and the write pointer anywhere."""
     for seed in range(10):
@@ -61,10 +57,10 @@ def test_windows_equal_the_slow_reference(num_slots: int, n_step: int) -> None:
             check_windows(*fill(seed, num_slots, num_positions), n_step=n_step)
 
 
-@pytest.mark.parametrize("case", [{"seams": False}, {"padding": False}, {"num_rollouts": 1}])
-def test_windows_without_seams_or_padding(case: dict[str, Any]) -> None:
-    for seed in range(5):
-        check_windows(*fill(seed, 3, 25, **case), n_step=3)
+def test_windows_without_seams_or_padding() -> None:
+    for case in ({"seams": False}, {"padding": False}, {"num_rollouts": 1}):
+        for seed in range(5):
+            check_windows(*fill(seed, 3, 25, **case), n_step=3)
 
 
 def test_an_episode_ends_a_window_whatever_row_comes_next() -> None:
@@ -79,21 +75,20 @@ def test_an_episode_ends_a_window_whatever_row_comes_next() -> None:
         check_windows(buffer, slow, n_step=4)
 
 
-def test_every_position_of_the_write_pointer() -> None:
-    """Rollouts of one length: the sentinel comes to lie on each row, the last and first, too."""
-    stream, slow = Stream(2, np.random.default_rng(0)), SlowBuffer(11, 2)
-    buffer = make_buffer(2, capacity=22)
-    for _ in range(30):
-        rollout = stream.rollout(4)
-        buffer.add(rollout)
-        slow.add(rollout)
-        check_windows(buffer, slow, n_step=3)
+def test_every_position_of_the_write_pointer_and_rollouts_as_long_as_the_ring() -> None:
+    """Of one length: the sentinel comes to lie on each row, the last and first, too."""
+    check_rollouts(11, 22, [(4, [])] * 30)
+    # One row is left over.
+    check_rollouts(5, 11, [(4, []), (4, []), (4, [1]), (3, []), (4, [0, 1])])
 
 
-def test_a_rollout_as_long_as_the_ring() -> None:
-    stream, slow = Stream(2, np.random.default_rng(0)), SlowBuffer(5, 2)
-    buffer = make_buffer(2, capacity=11)  # one row is left over
-    for length, seam in ((4, []), (4, []), (4, [1]), (3, []), (4, [0, 1])):
+def check_rollouts(
+    num_positions: int, capacity: int, rollouts: list[tuple[int, list[int]]]
+) -> None:
+    """Add rollouts of a length and with seams, and compare all windows after each."""
+    stream, slow = Stream(2, np.random.default_rng(0)), SlowBuffer(num_positions, 2)
+    buffer = make_buffer(2, capacity=capacity)
+    for length, seam in rollouts:
         rollout = stream.rollout(length, seam)
         buffer.add(rollout)
         slow.add(rollout)
@@ -101,6 +96,8 @@ def test_a_rollout_as_long_as_the_ring() -> None:
 
 
 def test_a_range_draws_every_horizon_evenly() -> None:
+    from scipy.stats import chisquare
+
     stream = Stream(1, np.random.default_rng(0), max_length=100_000)
     stream.length[:] = 100_000
     buffer = make_buffer(capacity=20_000)
@@ -109,7 +106,7 @@ def test_a_range_draws_every_horizon_evenly() -> None:
     inner = batch["obs"][:, 2] < 9_990
     counts = np.bincount(batch["n_steps"][inner].numpy(), minlength=6)
     assert counts[:2].sum() == 0 and len(counts) == 6
-    assert scipy.stats.chisquare(counts[2:]).pvalue > 1e-3
+    assert chisquare(counts[2:]).pvalue > 1e-3
     assert (batch["next_obs"][:, 2] - batch["obs"][:, 2] == batch["n_steps"]).all()
 
 
@@ -171,9 +168,12 @@ def test_episodes_longer_than_the_buffer_leave_their_newest_rows(num_positions: 
 # ---------------------------------------------------------------------- drawing
 
 
+# Dense; few rows are valid.
+@pytest.mark.parametrize("lengths", [12, [12, 1, 1, 1, 1, 1, 1, 1]])
 @pytest.mark.parametrize("kind", ["ReplayBuffer", "PrioritizedReplayBuffer"])
-@pytest.mark.parametrize("lengths", [12, [12, 1, 1, 1, 1, 1, 1, 1]])  # dense; few rows are valid
 def test_every_valid_row_is_drawn_equally_often(kind: str, lengths: int | list[int]) -> None:
+    from scipy.stats import chisquare
+
     stream, slow = Stream(8, np.random.default_rng(1), max_length=2), SlowBuffer(30, 8)
     buffer = make_buffer(8, capacity=240, type=kind)
     for _ in range(5):
@@ -183,16 +183,18 @@ def test_every_valid_row_is_drawn_equally_often(kind: str, lengths: int | list[i
     ids = buffer.sample(200, 400, gamma=GAMMA)["ids"].numpy()
     counts = np.unique(ids, return_counts=True)[1]
     assert len(counts) == len(slow.valid_rows()) == buffer.num_steps
-    assert scipy.stats.chisquare(counts).pvalue > 1e-3
+    assert chisquare(counts).pvalue > 1e-3
 
 
 def test_several_batches_are_independent_draws_of_one_call() -> None:
+    from scipy.stats import chi2_contingency
+
     buffer, _ = fill(0, 4, 60)
     once = buffer.sample(32, 2000, gamma=GAMMA)["ids"].numpy()
     apart = np.concatenate([buffer.sample(32, gamma=GAMMA)["ids"].numpy() for _ in range(2000)])
     counts = [np.bincount(ids, minlength=240) for ids in (once, apart)]
     table = np.stack(counts)[:, counts[0] + counts[1] > 0]
-    assert scipy.stats.chi2_contingency(table).pvalue > 1e-3
+    assert chi2_contingency(table).pvalue > 1e-3
     # Pairs inside a batch, and of neighbouring batches, are not related.
     grid = once.reshape(2000, 32).astype(float)
     assert abs(np.corrcoef(grid[:, 0], grid[:, 1])[0, 1]) < 0.08
@@ -269,11 +271,13 @@ def test_sequences_are_contiguous_rows_of_one_slot(num_slots: int) -> None:
 
 
 def test_sequence_starts_are_equally_likely() -> None:
+    from scipy.stats import chisquare
+
     buffer, _ = fill(2, 2, 23)
     first = buffer.sample_sequences(40_000, 6)["ids"][0].numpy()
     counts = np.unique(first, return_counts=True)[1]
     assert len(counts) == 2 * (23 - 6)
-    assert scipy.stats.chisquare(counts).pvalue > 1e-3
+    assert chisquare(counts).pvalue > 1e-3
 
 
 def test_is_first_marks_episodes_and_seams() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiers import rarely
 
 FRAME = 84 * 84  # bytes
 
@@ -64,8 +65,11 @@ def measure(capacity: int, kind: str, num_slots: int = 8) -> dict[str, float]:
     }
 
 
+KINDS = ["ReplayBuffer", "PrioritizedReplayBuffer"]
+
+
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")
-@pytest.mark.parametrize("kind", ["ReplayBuffer", "PrioritizedReplayBuffer"])
+@pytest.mark.parametrize("kind", rarely(KINDS, KINDS[1:]))
 def test_a_buffer_of_stacked_frames_takes_one_frame_a_row(kind: str) -> None:
     done = subprocess.run(
         [sys.executable, __file__, "20000", kind],

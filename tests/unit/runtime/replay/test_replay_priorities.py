@@ -106,10 +106,10 @@ def test_windows_of_prioritised_rows(n_step: int | tuple[int, int]) -> None:
         check_windows(*fill(seed, 3, 17, type=PRIORITIZED), n_step=n_step)
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0])
-def test_priorities_that_are_no_priorities_are_refused(bad: float) -> None:
+def test_priorities_that_are_no_priorities_are_refused() -> None:
     buffer, ids = prioritized()
     before = buffer._priorities.leaves.copy()
-    with pytest.raises(ValueError, match="finite and >= 0"):
-        buffer.update(torch.from_numpy(ids[:3]), {"priorities": torch.tensor([1.0, bad, 1.0])})
-    np.testing.assert_array_equal(buffer._priorities.leaves, before)
+    for bad in (float("nan"), float("inf"), -1.0):
+        with pytest.raises(ValueError, match="finite and >= 0"):
+            buffer.update(torch.from_numpy(ids[:3]), {"priorities": torch.tensor([1.0, bad, 1.0])})
+        np.testing.assert_array_equal(buffer._priorities.leaves, before)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from replay_cases import SPACE, Stream, fill, make_buffer
+from tiers import covering
 
 from trainables.core.checkpoint import load_state, save_state
 from trainables.core.errors import ConfigError
@@ -40,8 +41,8 @@ def draws(buffer: ReplayBuffer) -> list[torch.Tensor]:
     return found
 
 
-@pytest.mark.parametrize("num_rollouts", [0, 1, 12])  # nothing, a part, round the ring
-@pytest.mark.parametrize("case", CASES)
+# Nothing, a part, round the ring.
+@pytest.mark.parametrize(("num_rollouts", "case"), covering([12, 1, 0], CASES, strength=1))
 def test_a_restored_buffer_goes_on_to_the_bit(
     tmp_path: Path, case: dict[str, Any], num_rollouts: int
 ) -> None:
@@ -99,9 +100,10 @@ def test_what_was_in_the_buffer_is_gone() -> None:
     assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
+def test_the_state_of_another_buffer_is_refused() -> None:
+    buffer, _ = fill(0, 2, 20, **PRIORITIZED)
+    settings: dict[str, Any] = {"num_slots": 2, "capacity": 40, "space": SPACE} | PRIORITIZED
+    others: list[tuple[dict[str, Any], str]] = [
         ({"capacity": 60}, "replay_buffer_config: capacity = 60, but .* 40"),
         ({"num_slots": 4}, "num_envs_per_env_runner.* = 4, but .* 2"),
         ({"type": "ReplayBuffer"}, "replay_buffer_config: type = 'uniform', but"),
@@ -110,14 +112,11 @@ def test_what_was_in_the_buffer_is_gone() -> None:
         ({"storage": "compressed"}, "replay_buffer_config: storage = 'compressed'"),
         ({"space": gym.spaces.Box(-1, 1, (3,), np.float32)}, "observation_space"),
         ({"space": gym.spaces.Box(-1, 1, (4,), np.float64)}, "observation_space"),
-    ],
-)
-def test_the_state_of_another_buffer_is_refused(other: dict[str, Any], message: str) -> None:
-    buffer, _ = fill(0, 2, 20, **PRIORITIZED)
-    settings = {"num_slots": 2, "capacity": 40, "space": SPACE} | PRIORITIZED
-    refusing = make_buffer(**{**settings, **other})
-    with pytest.raises(ConfigError, match=message):
-        refusing.set_state(buffer.get_state())
+    ]
+    for other, message in others:
+        refusing = make_buffer(**{**settings, **other})
+        with pytest.raises(ConfigError, match=message):
+            refusing.set_state(buffer.get_state())
 
 
 def test_a_refused_state_changes_nothing() -> None:

@@ -27,19 +27,19 @@ def random_obs(space: gym.Space, *shape: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("storage", ["native", "compressed"])
-@pytest.mark.parametrize("space", SPACES)
-def test_what_is_written_is_read(storage: str, space: gym.Space) -> None:
-    store = make_observation_store(storage, ObservationLayout(space), 20)
-    first, second = random_obs(space, 15), random_obs(space, 8)[::-1]
-    store.write(0, first)
-    store.write(12, second)  # over the end of the first
-    ids = np.array([[0, 11, 12], [19, 3, 0]])
-    read = store.read(ids)
-    np.testing.assert_array_equal(read, np.concatenate([first[:12], second])[ids])
-    assert read.dtype == space.dtype
-    assert read.flags.writeable
-    read[:] = 0
-    np.testing.assert_array_equal(store.read(np.array([0, 12])), [first[0], second[0]])
+def test_what_is_written_is_read(storage: str) -> None:
+    for space in SPACES:
+        store = make_observation_store(storage, ObservationLayout(space), 20)
+        first, second = random_obs(space, 15), random_obs(space, 8)[::-1]
+        store.write(0, first)
+        store.write(12, second)  # over the end of the first
+        ids = np.array([[0, 11, 12], [19, 3, 0]])
+        read = store.read(ids)
+        np.testing.assert_array_equal(read, np.concatenate([first[:12], second])[ids])
+        assert read.dtype == space.dtype
+        assert read.flags.writeable
+        read[:] = 0
+        np.testing.assert_array_equal(store.read(np.array([0, 12])), [first[0], second[0]])
 
 
 @pytest.mark.parametrize("num_slots", [1, 8])
@@ -94,19 +94,16 @@ def test_uint8_frames_are_native_in_uint8_storage() -> None:
     np.testing.assert_array_equal(store.read(np.arange(10)), obs)
 
 
-@pytest.mark.parametrize(
-    "space",
-    [
+def test_what_has_no_256_levels_is_refused() -> None:
+    for space in (
         gym.spaces.Box(-np.inf, np.inf, (3,), np.float32),
         gym.spaces.Box(np.array([0, -np.inf], np.float32), np.float32(1), (2,), np.float32),
         gym.spaces.Box(-3e38, 3e38, (3,), np.float32),  # as good as unbounded
         gym.spaces.Box(0, 9, (3,), np.int32),
         gym.spaces.Discrete(4),
-    ],
-)
-def test_what_has_no_256_levels_is_refused(space: gym.Space) -> None:
-    with pytest.raises(ConfigError, match="storage = 'uint8' needs a Box of"):
-        make_buffer(space=space, storage="uint8")
+    ):
+        with pytest.raises(ConfigError, match="storage = 'uint8' needs a Box of"):
+            make_buffer(space=space, storage="uint8")
 
 
 def test_a_quantized_buffer_samples_like_a_native_one() -> None:

@@ -8,33 +8,33 @@ from trainables.runtime.replay.priorities import SumTree
 SIZES = (1, 2, 7, 8, 9, 63, 64, 65, 513, 1000)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_positions_fall_into_the_leaves_laid_end_to_end(size: int) -> None:
-    rng = np.random.default_rng(size)
-    # Small integers: every sum is exact, and so every boundary.
-    values = rng.integers(0, 4, size).astype(float)
-    values[rng.integers(size)] = 2.0
-    tree = SumTree(size)
-    tree.update(np.arange(size), values)
-    assert tree.total == values.sum()
-    positions = np.arange(0, tree.total, 0.5)
-    expected = np.searchsorted(values.cumsum(), positions, side="right")
-    np.testing.assert_array_equal(tree.sample(positions), expected)
+def test_positions_fall_into_the_leaves_laid_end_to_end() -> None:
+    for size in SIZES:
+        rng = np.random.default_rng(size)
+        # Small integers: every sum is exact, and so every boundary.
+        values = rng.integers(0, 4, size).astype(float)
+        values[rng.integers(size)] = 2.0
+        tree = SumTree(size)
+        tree.update(np.arange(size), values)
+        assert tree.total == values.sum()
+        positions = np.arange(0, tree.total, 0.5)
+        expected = np.searchsorted(values.cumsum(), positions, side="right")
+        np.testing.assert_array_equal(tree.sample(positions), expected)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_sums_stay_right_over_many_updates(size: int) -> None:
-    rng = np.random.default_rng(size)
-    tree, values = SumTree(size), np.zeros(size)
-    for _ in range(50):
-        ids = rng.integers(0, size, int(rng.integers(1, 20)))  # some twice
-        new = rng.random(len(ids)) * 10.0 ** rng.integers(-8, 8)
-        tree.update(ids, new)
-        values[ids] = new
-        np.testing.assert_array_equal(tree.leaves, values)
-        np.testing.assert_allclose(tree.total, values.sum(), rtol=1e-12)
-    tree.update(np.arange(size), 0.0)
-    assert tree.total == 0  # nothing has drifted
+def test_sums_stay_right_over_many_updates() -> None:
+    for size in SIZES:
+        rng = np.random.default_rng(size)
+        tree, values = SumTree(size), np.zeros(size)
+        for _ in range(50):
+            ids = rng.integers(0, size, int(rng.integers(1, 20)))  # some twice
+            new = rng.random(len(ids)) * 10.0 ** rng.integers(-8, 8)
+            tree.update(ids, new)
+            values[ids] = new
+            np.testing.assert_array_equal(tree.leaves, values)
+            np.testing.assert_allclose(tree.total, values.sum(), rtol=1e-12)
+        tree.update(np.arange(size), 0.0)
+        assert tree.total == 0  # nothing has drifted
 
 
 def test_a_tree_is_determined_by_its_leaves_to_the_bit() -> None:

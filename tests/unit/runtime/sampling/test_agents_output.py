@@ -110,15 +110,12 @@ def test_policies_learn_from_what_was_written(tmp_path: Path) -> None:
     assert found == {m: rows.total() for m, rows in expected.items()}
 
 
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
+def test_what_cannot_be_written_is_refused() -> None:
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"output": lambda context: None}, "output = .* what each policy did is written apart"),
         ({"output": "x", "output_config": {"format": "minari"}}, "format = 'minari' is not supp"),
-    ],
-)
-def test_what_cannot_be_written_is_refused(settings: dict[str, Any], problem: str) -> None:
-    config = DQNConfig().environment("multi_agent_cartpole").multi_agent(policies=["a"])
-    config.offline_data(**settings)
-    with pytest.raises(ConfigError, match=problem):
-        config.validate()
+    ]
+    for settings, problem in refused:
+        config = DQNConfig().environment("multi_agent_cartpole").multi_agent(policies=["a"])
+        with pytest.raises(ConfigError, match=problem):
+            config.offline_data(**settings).validate()

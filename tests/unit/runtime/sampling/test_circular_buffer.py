@@ -48,45 +48,43 @@ def test_draws_are_spread_over_all_batches() -> None:
     assert rounds == [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]
 
 
-@pytest.mark.parametrize(("size", "uses"), SIZES)
-def test_a_fast_learner_draws_every_batch_k_times(size: int, uses: int) -> None:
-    buffer = CircularBuffer[int](size, uses)
-    counts = np.zeros(20 + size, int)
-    for batch in range(len(counts)):
-        buffer.add(batch)
-        for chosen in drawn(buffer):
-            assert batch - chosen < size
-            counts[chosen] += 1
-    assert (counts[:20] == uses).all()
-    assert buffer.num_dropped == 0
+def test_a_fast_learner_draws_every_batch_k_times() -> None:
+    for size, uses in SIZES:
+        buffer = CircularBuffer[int](size, uses)
+        counts = np.zeros(20 + size, int)
+        for batch in range(len(counts)):
+            buffer.add(batch)
+            for chosen in drawn(buffer):
+                assert batch - chosen < size
+                counts[chosen] += 1
+        assert (counts[:20] == uses).all()
+        assert buffer.num_dropped == 0
 
 
-@pytest.mark.parametrize(("size", "uses"), SIZES)
-def test_after_every_new_batch_there_is_one_to_draw(size: int, uses: int) -> None:
+def test_after_every_new_batch_there_is_one_to_draw() -> None:
     """Whatever was drawn before, so nobody waits for ever, from the first batch on."""
-    buffer, random = CircularBuffer[int](size, uses), np.random.default_rng(size * uses)
-    for batch in range(200):
-        buffer.add(batch)
-        assert buffer.has_next
-        for _ in range(random.integers(1, 2 * uses + 2)):
-            if buffer.has_next:
-                buffer.draw()
+    for size, uses in SIZES:
+        buffer, random = CircularBuffer[int](size, uses), np.random.default_rng(size * uses)
+        for batch in range(200):
+            buffer.add(batch)
+            assert buffer.has_next
+            for _ in range(random.integers(1, 2 * uses + 2)):
+                if buffer.has_next:
+                    buffer.draw()
 
 
-@pytest.mark.parametrize(("size", "uses"), SIZES)
-def test_a_slow_learner_draws_the_newest_and_every_draw_is_accounted_for(
-    size: int, uses: int
-) -> None:
-    buffer = CircularBuffer[int](size, uses)
-    num_drawn = 0
-    for batch in range(40):
-        buffer.add(batch)
-        if batch % 2:  # one draw for two batches
-            assert buffer.draw() == batch
-            num_drawn += 1
-        assert len(buffer) <= size
-    left = sum(uses - entry[1] for entry in buffer.get_state() if entry is not None)
-    assert num_drawn + buffer.num_dropped + left == 40 * uses
+def test_a_slow_learner_draws_the_newest_and_every_draw_is_accounted_for() -> None:
+    for size, uses in SIZES:
+        buffer = CircularBuffer[int](size, uses)
+        num_drawn = 0
+        for batch in range(40):
+            buffer.add(batch)
+            if batch % 2:  # one draw for two batches
+                assert buffer.draw() == batch
+                num_drawn += 1
+            assert len(buffer) <= size
+        left = sum(uses - entry[1] for entry in buffer.get_state() if entry is not None)
+        assert num_drawn + buffer.num_dropped + left == 40 * uses
 
 
 def test_after_a_pause_the_least_used_come_first() -> None:

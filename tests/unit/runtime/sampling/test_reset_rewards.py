@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from fakes import EncodingVectorEnv
+from runners import policy_for, runner_of
+from tiers import covering
 
 from trainables import DefaultCallbacks, DQNConfig, PPOConfig
-from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Rollout
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle.exporting import recorded
 from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.evaluation.play import evaluate_policy
-from trainables.runtime.sampling.env_runner import EnvRunner
 
 TRIANGULAR = {3.0, 6.0, 15.0}  # the returns of episodes of 2, 3 and 5 steps
 
@@ -59,9 +58,8 @@ rewards_given = pytest.mark.parametrize("reward", [5.6, np.nan, -np.inf])
 def test_neither_columns_nor_returns_have_them(reward: float) -> None:
     env = RewardsResets(reward=reward)
     model = {"use_lstm": True, "lstm_use_prev_reward": True}
-    policy = Policy(env.single_observation_space, env.single_action_space, model, seed=0)
     config = PPOConfig().training(model=model).callbacks(Sees)
-    runner = EnvRunner(config, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
+    runner = runner_of(env, config, policy_for(env, model))
     for num_steps in (7, 1, 12):
         rollouts, episodes = runner.sample(num_steps)
         rollout = rollouts["default_policy"]
@@ -72,8 +70,9 @@ def test_neither_columns_nor_returns_have_them(reward: float) -> None:
     assert set(Sees.returns) == TRIANGULAR | {0.0}
 
 
-@rewards_given
-@pytest.mark.parametrize("config_class", [PPOConfig, DQNConfig])
+@pytest.mark.parametrize(
+    ("reward", "config_class"), covering([np.nan, 5.6, -np.inf], [DQNConfig, PPOConfig], strength=1)
+)
 def test_training_is_that_of_an_environment_that_gives_none(
     config_class: Any, reward: float
 ) -> None:
@@ -95,8 +94,7 @@ def test_training_is_that_of_an_environment_that_gives_none(
 
 @rewards_given
 def test_an_evaluation_has_none(reward: float) -> None:
-    env = RewardsResets()
-    policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
+    policy = policy_for(RewardsResets())
     played = evaluate_policy(
         policy,
         RewardsResets,
@@ -110,8 +108,7 @@ def test_an_evaluation_has_none(reward: float) -> None:
 
 
 def test_a_recording_has_none() -> None:
-    env = RewardsResets()
-    policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
+    policy = policy_for(RewardsResets())
     recording = recorded(policy, RewardsResets, {"reward": np.nan}, num_observations=60)
     assert (recording.rewards[recording.is_first] == 0).all()
     assert np.isfinite(recording.rewards).all()
@@ -123,10 +120,8 @@ def bonus_everywhere(rollout: Rollout, policy: Policy) -> Rollout:
 
 
 def test_a_learner_connector_gives_none() -> None:
-    policy = Policy(gym.spaces.Box(-1, 1e6, (4,), np.float32), gym.spaces.Discrete(2))
-    env, seed = EncodingVectorEnv(), np.random.SeedSequence(0)
-    runner = EnvRunner(PPOConfig(), {DEFAULT_MODULE_ID: policy}, env, seed)
+    runner = runner_of(EncodingVectorEnv())
     rollout = runner.sample(12)[0]["default_policy"]
     given = rollout.rewards.copy()
-    made = LearnerConnectors(bonus_everywhere)(rollout, policy)
+    made = LearnerConnectors(bonus_everywhere)(rollout, runner.policy)
     np.testing.assert_array_equal(made.rewards, np.where(rollout.valid, given + 1.5, 0))

@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import runners
 import torch
 from bad_slots import BadSlotEnv, BadSlotEnvAtOnce
 from fakes import EncodingVectorEnv
+from runners import policy_for
+from tiers import covering
 
 from trainables import DQNConfig, PPOConfig
 from trainables.core.config.config import DEFAULT_MODULE_ID
@@ -20,7 +23,6 @@ from trainables.runtime.envs.make import EnvOptions, make_vector_env
 from trainables.runtime.envs.sub_environment import SubEnvironmentError
 from trainables.runtime.evaluation.play import evaluate_policy
 from trainables.runtime.sampling.env_runner import EnvRunner
-from trainables.runtime.sampling.remote_env_runner import RemoteEnvRunner
 
 BAD = (np.nan, np.inf, -np.inf)
 
@@ -33,16 +35,9 @@ def count_from_zero() -> None:
 def runner_of(options: EnvOptions | None = None, num_envs: int = 3, **config: Any) -> EnvRunner:
     options = options or EnvOptions()
     env = make_vector_env(BadSlotEnv, config, num_envs, options=options)
-    policy = Policy(
-        env.single_observation_space,
-        env.single_action_space,
-        {"fcnet_hiddens": [4]},
-        observation_filter="MeanStdFilter",
-        seed=0,
-    )
-    kind = RemoteEnvRunner if options.remote else EnvRunner
+    policy = policy_for(env, {"fcnet_hiddens": [4]}, observation_filter="MeanStdFilter")
     settings = PPOConfig().environment(BadSlotEnv).env_runners(remote_worker_envs=options.remote)
-    return kind(settings, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0), 2)
+    return runners.runner_of(env, settings, policy, index=2)
 
 
 SAYS = r"^env 'bad_slots:BadSlotEnv', slot 1 of env runner 2: "
@@ -87,10 +82,8 @@ class NanAtOnce(EncodingVectorEnv):
 
 
 def test_the_first_observation_of_all() -> None:
-    env = NanAtOnce()
-    policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
     with pytest.raises(SubEnvironmentError, match=r"slot 2 .* after step 0 .* is nan at \[1\]"):
-        EnvRunner(PPOConfig(), {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0))
+        runners.runner_of(NanAtOnce())
 
 
 def test_what_is_finite_passes() -> None:
@@ -100,8 +93,9 @@ def test_what_is_finite_passes() -> None:
     assert episodes.lengths == [4] * 12
 
 
-@pytest.mark.parametrize("config_class", [PPOConfig, DQNConfig])
-@pytest.mark.parametrize("what", ["reward", "where"])
+@pytest.mark.parametrize(
+    ("config_class", "what"), covering([PPOConfig, DQNConfig], ["reward", "where"], strength=1)
+)
 def test_neither_weights_nor_filter_nor_replay_are_touched(config_class: Any, what: str) -> None:
     config = config_class().environment(BadSlotEnv, env_config={"what": what}).debugging(seed=0)
     config.env_runners(
@@ -124,8 +118,7 @@ def test_neither_weights_nor_filter_nor_replay_are_touched(config_class: Any, wh
 
 @pytest.mark.parametrize(("what", "at"), [("reward", 4), ("reward", 2), ("where", 1)])
 def test_evaluations_name_it_too(what: str, at: int) -> None:
-    env = make_vector_env(BadSlotEnv, {}, 1)
-    policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
+    policy = policy_for(make_vector_env(BadSlotEnv, {}, 1))
     config = {"what": what, "at": at}
     BadSlotEnv.made = 0
     says = rf"slot 1 of an evaluation: the .* step {at} of its episode is nan"
@@ -181,10 +174,7 @@ def infinite_bonus(rollout: Rollout, policy: Policy) -> Rollout:
 
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
 def test_a_learner_connector_is_named() -> None:
-    env = EncodingVectorEnv()
-    policy = Policy(env.single_observation_space, env.single_action_space, seed=0)
-    rollout = EnvRunner(
-        PPOConfig(), {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(0)
-    ).sample(5)[0]
+    runner = runners.runner_of(EncodingVectorEnv())
+    rollout = runner.sample(5)[0]["default_policy"]
     with pytest.raises(ConfigError, match="infinite_bonus gave rewards that are no finite numbers"):
-        LearnerConnectors(infinite_bonus)(rollout["default_policy"], policy)
+        LearnerConnectors(infinite_bonus)(rollout, runner.policy)

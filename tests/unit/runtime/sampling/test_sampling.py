@@ -7,27 +7,20 @@ import numpy as np
 import pytest
 import torch
 from fakes import EncodingVectorEnv
-from gymnasium.vector import SyncVectorEnv
+from runners import policy_for, runner_of
 
 from trainables import PPOConfig
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Rollout
 from trainables.core.learning.minibatches import minibatches
-from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import make_vector_env
-from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.sampling.env_runner import EnvRunner
 
 
 def make_runner(env: Any, seed: int = 0, **settings: Any) -> EnvRunner:
     config = PPOConfig.from_dict({"env": "unused", **settings})
-    policy = Policy(
-        env.single_observation_space,
-        env.single_action_space,
-        observation_filter=config.observation_filter,
-        seed=1,
-    )
-    return EnvRunner(config, {DEFAULT_MODULE_ID: policy}, env, np.random.SeedSequence(seed))
+    policy = policy_for(env, observation_filter=config.observation_filter, seed=1)
+    return runner_of(env, config, policy, seed)
 
 
 def sample(runner: EnvRunner, num_steps: int) -> Rollout:
@@ -117,17 +110,6 @@ def test_filter_counts_each_frame_once_and_is_frozen_while_sampling() -> None:
     np.testing.assert_allclose(moments.mean, frames.mean(0))
     np.testing.assert_allclose(moments.m2 / (len(frames) - 1), frames.var(0, ddof=1))
     assert runner.take_filter_moments()[DEFAULT_MODULE_ID].count == 0
-
-
-def test_slots_and_seeds_share_no_random_stream() -> None:
-    """Slot i of seed s against slot j of seed s': seeds 0 and 1 would share if slots got s + i."""
-    firsts = set()
-    for seed in (0, 1, 2):
-        env = make_vector_env("Pendulum-v1", None, 6)
-        assert isinstance(env, SyncVectorEnv)
-        obs = reset_with_infos(env, np.random.SeedSequence(seed))[0]
-        firsts |= {tuple(row) for row in obs}
-    assert len(firsts) == 18
 
 
 def test_the_same_seed_samples_the_same() -> None:

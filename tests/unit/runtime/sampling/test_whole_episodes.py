@@ -12,6 +12,7 @@ from failing_envs import FailingEnv
 from fakes import EncodingVectorEnv, EndlessEnv
 from process_envs import ClockEnv
 from small_runs import settings_of
+from tiers import covering
 from torch import Tensor
 
 from trainables import DQN, PPOConfig
@@ -53,8 +54,7 @@ def steps_of(rollout: Rollout, slot: int) -> list[tuple[int, int]]:
     return [(int(episode), int(step)) for _, episode, step, _ in rows]
 
 
-@pytest.mark.parametrize("lengths", LENGTHS)
-@pytest.mark.parametrize("num_steps", [1, 7, 40])
+@pytest.mark.parametrize(("lengths", "num_steps"), covering(LENGTHS, [7, 1, 40], strength=1))
 def test_each_episode_comes_once_and_whole(lengths: tuple[int, ...], num_steps: int) -> None:
     runner = make_runner(EncodingVectorEnv(3, lengths), **WHOLE)
     seen: list[list[tuple[int, int]]] = [[], [], []]

@@ -193,29 +193,35 @@ def test_the_documents_custom_metrics() -> None:
             assert found == [1, 2, 3]
 
 
-@pytest.mark.parametrize("values", [3.0, [np.nan], ["a"]])
-def test_what_is_no_list_of_numbers_is_named(values: Any) -> None:
+def test_what_is_no_list_of_numbers_is_named() -> None:
     class Wrong(Callbacks):
+        values: Any = None
+
         def on_episode_end(self, *, episode: Any, **kwargs: Any) -> None:
-            episode.hist_data["angles"] = values
+            episode.hist_data["angles"] = self.values
 
-    with small(callbacks_class=Wrong).build() as algo, pytest.raises(ConfigError, match="'angles'"):
-        algo.train()
+    with small(callbacks_class=Wrong).build() as algo:
+        for Wrong.values in (3.0, [np.nan], ["a"]):
+            with pytest.raises(ConfigError, match="'angles'"):
+                algo.train()
 
 
-@pytest.mark.parametrize(
-    ("ask", "message"),
-    [
+def test_other_members_say_what_to_use() -> None:
+    class Asks(Callbacks):
+        ask: Any = None
+
+        def on_episode_start(self, *, episode: Any, **kwargs: Any) -> None:
+            Asks.ask(episode)
+
+    asked: list[tuple[Any, str]] = [
         (lambda e: e.prev_action_for("agent0"), r"prev_action_for is not kept: note it in on_epi"),
         (lambda e: e.batch_builder, "batch_builder does not exist: .* a learner_connector"),
         (lambda e: e.nonsense, r"AttributeError: episode\.nonsense does not exist"),
         (lambda e: e.last_info_for("other"), r"KeyError: .no agent 'other'; there are \['agent0'"),
-    ],
-)
-def test_other_members_say_what_to_use(ask: Any, message: str) -> None:
-    class Asks(Callbacks):
-        def on_episode_start(self, *, episode: Any, **kwargs: Any) -> None:
-            ask(episode)
-
-    with small(callbacks_class=Asks).build() as algo, pytest.raises(CallbackError, match=message):
-        algo.train()
+    ]
+    for Asks.ask, message in asked:
+        with (
+            small(callbacks_class=Asks).build() as algo,
+            pytest.raises(CallbackError, match=message),
+        ):
+            algo.train()

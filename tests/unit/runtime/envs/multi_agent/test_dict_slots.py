@@ -99,15 +99,14 @@ def test_an_end_without_a_last_observation_repeats_what_was_shown() -> None:
     assert not step.groups[0].truncated.any()
 
 
-@pytest.mark.parametrize("episode", [0, 1])
-def test_all_ends_those_that_have_begun(episode: int) -> None:
+def test_all_ends_those_that_have_begun() -> None:
     slots = telling("all at once", num_agents=2, length=1)
     slots.reset()
-    for _ in range(2 * episode):
+    for episode in (0, 1):
+        rows = slots.step([np.zeros(2, np.int64)]).groups[0]
+        assert rows.terminated.tolist() == [episode == 0] * 2
+        assert rows.truncated.tolist() == [episode == 1] * 2
         slots.step([np.zeros(2, np.int64)])
-    rows = slots.step([np.zeros(2, np.int64)]).groups[0]
-    assert rows.terminated.tolist() == [episode == 0] * 2
-    assert rows.truncated.tolist() == [episode == 1] * 2
 
 
 def test_an_agent_that_ends_by_itself_keeps_its_flags_beside_all() -> None:
@@ -250,11 +249,11 @@ def test_a_state_goes_on_where_it_was_taken(kind: str, num_steps: int) -> None:
     _goes_on(first, second, num_steps)
 
 
-@pytest.mark.parametrize("num_agents", [1, 3])
-def test_copies_have_a_state(num_agents: int) -> None:
+def test_copies_have_a_state() -> None:
     kind = make_multi_agent("CartPole-v1")
-    first, second = (telling(kind, 2, num_agents=num_agents) for _ in range(2))
-    _goes_on(first, second, 30)
+    for num_agents in (1, 3):
+        first, second = (telling(kind, 2, num_agents=num_agents) for _ in range(2))
+        _goes_on(first, second, 30)
 
 
 def test_groups_of_agents_have_a_state() -> None:
