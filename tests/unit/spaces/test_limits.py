@@ -135,14 +135,13 @@ def test_so_it_is_from_a_url_and_the_command_line(
     assert bound in str(error.value) and len(str(error.value)) < 5000
 
 
-@pytest.mark.parametrize("kind", ["seeds", "final seeds", "samples", "a matrix", "a grid"])
-def test_a_url_has_no_other_bounds(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    text, bound = TEXTS[kind]
-    text = text.replace(SPEC, PPO)
-    monkeypatch.setattr(remote_spec, "_fetch", lambda url: text)
-    with pytest.raises(SpecError) as error:
-        load_specs("https://example.com/x.yaml")
-    assert bound in str(error.value)
+def test_a_url_has_no_other_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("seeds", "final seeds", "samples", "a matrix", "a grid"):
+        text, bound = TEXTS[kind]
+        monkeypatch.setattr(remote_spec, "_fetch", lambda url, text=text: text.replace(SPEC, PPO))
+        with pytest.raises(SpecError) as error:
+            load_specs("https://example.com/x.yaml")
+        assert bound in str(error.value)
 
 
 def test_files_that_are_too_large_or_none_are_not_read(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from refusals import Golden, refusals
 from scipy.stats import mannwhitneyu
 
 from analysis.results.rows import ResultsError
@@ -61,19 +62,17 @@ def test_what_is_not_finite_or_single_has_no_interval() -> None:
     assert alone.probability == 1 and np.isnan(alone.low)
 
 
-@pytest.mark.parametrize(
-    ("scores", "text"),
-    [
-        ({}, "at least one algorithm"),
-        ({"a": []}, "not empty"),
-        ({"a": [[[1.0]]]}, "shape [1, 1, 1]"),
-        ({"a": [[1.0, 2.0], [3.0]]}, "a: scores must be numbers"),
-        ({"a": [[1.0, 2.0]], "b": [[1.0]]}, "a: 2, b: 1"),
-    ],
-)
-def test_other_shapes_are_refused(scores: dict[str, object], text: str) -> None:
-    with pytest.raises(ResultsError, match=text.replace("[", r"\[")):
-        aggregate(scores)  # type: ignore[arg-type]
+SHAPES: list[dict[str, object]] = [
+    {},
+    {"a": []},
+    {"a": [[[1.0]]]},
+    {"a": [[1.0, 2.0], [3.0]]},
+    {"a": [[1.0, 2.0]], "b": [[1.0]]},
+]
+
+
+def test_other_shapes_are_refused(golden: Golden) -> None:
+    golden("outcomes/aggregates", refusals(aggregate, SHAPES, ResultsError))
 
 
 def test_options_of_the_bootstrap_are_checked() -> None:

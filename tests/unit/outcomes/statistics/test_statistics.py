@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from tiers import rarely
 
 from analysis.statistics import COVERAGE, interval_caution, iqm, iqm_interval, median_index
 
@@ -74,8 +75,8 @@ def test_intervals_repeat_and_need_two_finite_scores() -> None:
     assert all(math.isnan(end) for end in iqm_interval([1, 2, float("nan")]))
 
 
-@pytest.mark.parametrize(("seeds", "stated"), COVERAGE.items())
-def test_the_stated_coverage_is_what_a_simulation_finds(seeds: int, stated: float) -> None:
+@pytest.mark.parametrize("seeds", rarely([*COVERAGE], [min(COVERAGE)]))
+def test_the_stated_coverage_is_what_a_simulation_finds(seeds: int) -> None:
     experiments = 1_500
     draws = np.random.default_rng(11).normal(size=(experiments, seeds))  # the true IQM is 0
     low, high = stats.bootstrap(
@@ -88,7 +89,7 @@ def test_the_stated_coverage_is_what_a_simulation_finds(seeds: int, stated: floa
         random_state=np.random.default_rng(1),
     ).confidence_interval
     covered = ((low <= 0) & (high >= 0)).mean()
-    assert covered == pytest.approx(stated, abs=0.025)
+    assert covered == pytest.approx(COVERAGE[seeds], abs=0.025)
 
 
 def test_from_20_seeds_on_it_holds_although_some_seeds_fail() -> None:

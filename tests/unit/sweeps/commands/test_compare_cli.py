@@ -96,29 +96,28 @@ def test_the_objective_is_the_sweeps(
     assert "good is better than poor" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["good"], "two or more, not 1 (good)"),
-        (["good", "por"], "did you mean 'poor'"),
-        (["good", "poor", "--as", "tabel"], "allowed: table, markdown, json"),
-        (["good", "poor", "-o", "c.gif"], "allowed endings: .png"),
-        (["none", "poor", "-o", "/dev/null/c.md"], "cannot be written (Not a directory)"),
-        (["good", "poor", "--budget", "900"], "ended at 200"),
-        (["good", "poor", "--unit", "luck"], "unit must be one of"),
-        (["good", "poor", "--by", "episode_return_mean"], "counted in one of"),
-        (["good", "poor", "--metric", "episode_return"], "episode_return_mean"),
-        (["good", "poor", "--reference", "CartPole-v1=a"], "ENV=LOW,HIGH"),
-        (["good", "poor", "--unit", "held-out"], "good on CartPole-v1: best; poor"),
-    ],
-)
+MISTAKES = [
+    (["good"], "two or more, not 1 (good)"),
+    (["good", "por"], "did you mean 'poor'"),
+    (["good", "poor", "--as", "tabel"], "allowed: table, markdown, json"),
+    (["good", "poor", "-o", "c.gif"], "allowed endings: .png"),
+    (["none", "poor", "-o", "/dev/null/c.md"], "cannot be written (Not a directory)"),
+    (["good", "poor", "--budget", "900"], "ended at 200"),
+    (["good", "poor", "--unit", "luck"], "unit must be one of"),
+    (["good", "poor", "--by", "episode_return_mean"], "counted in one of"),
+    (["good", "poor", "--metric", "episode_return"], "episode_return_mean"),
+    (["good", "poor", "--reference", "CartPole-v1=a"], "ENV=LOW,HIGH"),
+    (["good", "poor", "--unit", "held-out"], "good on CartPole-v1: best; poor"),
+]
+
+
 def test_mistakes_are_one_message(
-    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture,
-    arguments: list[str], message: str,
-) -> None:  # fmt: skip
-    assert tunescape(monkeypatch, "compare", *arguments) == 2
-    said = capsys.readouterr().err
-    assert message in said and "Traceback" not in said
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    for arguments, message in MISTAKES:
+        assert tunescape(monkeypatch, "compare", *arguments) == 2
+        said = capsys.readouterr().err
+        assert message in said and "Traceback" not in said, arguments
 
 
 def test_reference_scores(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

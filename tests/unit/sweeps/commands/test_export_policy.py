@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import yaml
 from analysis_sweeps import add_checkpoint, make_sweep, row
+from refusals import Golden, refusals
 from typer.testing import CliRunner
 
 from analysis import ResultsError, export_best
@@ -111,21 +112,24 @@ def test_other_checkpoints_and_policies(sweep: Path, tmp_path: Path) -> None:
     assert json.loads((graph / "export.json").read_text()) == said  # from where it was exported
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"format": "onx"}, "--format onx is unknown; known: .*did you mean 'onnx'"),
-        ({"format": "torch", "opset": 18}, "opset = 18 has no effect on the format 'torch'"),
-        ({"opset": 18}, "opset = 18 has no effect on the format 'policy'"),
-        ({"format": "onnx", "opset": 11}, "opset = 11 is not supported"),
-        ({"checkpoint": Path("trial_t1/checkpoint_7")}, "no such folder .*did you mean 'trial_t1"),
-        ({"checkpoint": Path("x"), "mode": "min"}, "leave out --checkpoint"),
-        ({"format": "mlflow", "trust": ["a:b"]}, "--trust has no effect with --format mlflow"),
-    ],
-)
-def test_bad_options(sweep: Path, tmp_path: Path, options: dict[str, Any], message: str) -> None:
-    with pytest.raises((ExperimentError, ResultsError, ValueError), match=message):
+BAD_OPTIONS: list[dict[str, Any]] = [
+    {"format": "onx"},
+    {"format": "torch", "opset": 18},
+    {"opset": 18},
+    {"format": "onnx", "opset": 11},
+    {"checkpoint": Path("trial_t1/checkpoint_7")},
+    {"checkpoint": Path("x"), "mode": "min"},
+    {"format": "mlflow", "trust": ["a:b"]},
+]
+
+
+def test_bad_options(sweep: Path, tmp_path: Path, golden: Golden) -> None:
+    def export(options: dict[str, Any]) -> None:
         export_policy(sweep, tmp_path / "out", **options)
+
+    errors = (ExperimentError, ResultsError, ValueError)
+    texts = refusals(export, BAD_OPTIONS, *errors, replace={str(tmp_path): "<folder>"})
+    golden("sweeps/export_options", texts)
     assert not (tmp_path / "out").exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
@@ -155,6 +159,7 @@ def test_what_is_there_already_is_left_alone(sweep: Path, tmp_path: Path) -> Non
         export_policy(sweep, tmp_path / "mine", format="torch")
 
 
+@pytest.mark.full("test_every_format_holds_the_best_policy")
 def test_the_readmes_example_runs(
     sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,29 +105,27 @@ def test_actions_are_read(space: gym.Space, text: str, action: Any) -> None:
     assert found.dtype == space.dtype and found.shape == space.shape
 
 
-@pytest.mark.parametrize(
-    ("space", "text", "allowed"),
-    [
-        (FIVE, "1", "2-6"),
-        (FIVE, "7", "2-6"),
-        (FIVE, "2.0", "2-6"),
-        (FIVE, "", "2-6"),
-        (FIVE, "2 3", "2-6"),
-        (PAIR, "1 3", "2 whole numbers with spaces between: 0 to 1, 0 to 2"),
-        (PAIR, "1", "2 whole numbers with spaces between: 0 to 1, 0 to 2"),
-        (BOX, "0 2.5", "2 numbers with spaces between: -1 to 2, -1 to 2"),
-        (BOX, "0 nan", "2 numbers with spaces between: -1 to 2, -1 to 2"),
-        (WHOLE, "300", "whole number 0 to 9"),
-        (WHOLE, "1.5", "whole number 0 to 9"),
-        (BITS, "0 2", "2 whole numbers with spaces between: 0 to 1, 0 to 1"),
-    ],
-)
-def test_what_is_no_action_is_refused_with_what_is_allowed(
-    space: gym.Space, text: str, allowed: str
-) -> None:
-    with pytest.raises(NotAnAction) as refused:
-        read_action(text, space)
-    assert str(refused.value) == f"{text!r} is not allowed; allowed: {allowed}"
+NO_ACTIONS: list[tuple[gym.Space, str, str]] = [
+    (FIVE, "1", "2-6"),
+    (FIVE, "7", "2-6"),
+    (FIVE, "2.0", "2-6"),
+    (FIVE, "", "2-6"),
+    (FIVE, "2 3", "2-6"),
+    (PAIR, "1 3", "2 whole numbers with spaces between: 0 to 1, 0 to 2"),
+    (PAIR, "1", "2 whole numbers with spaces between: 0 to 1, 0 to 2"),
+    (BOX, "0 2.5", "2 numbers with spaces between: -1 to 2, -1 to 2"),
+    (BOX, "0 nan", "2 numbers with spaces between: -1 to 2, -1 to 2"),
+    (WHOLE, "300", "whole number 0 to 9"),
+    (WHOLE, "1.5", "whole number 0 to 9"),
+    (BITS, "0 2", "2 whole numbers with spaces between: 0 to 1, 0 to 1"),
+]
+
+
+def test_what_is_no_action_is_refused_with_what_is_allowed() -> None:
+    for space, text, allowed in NO_ACTIONS:
+        with pytest.raises(NotAnAction) as refused:
+            read_action(text, space)
+        assert str(refused.value) == f"{text!r} is not allowed; allowed: {allowed}"
 
 
 def test_a_mask_says_what_is_allowed() -> None:

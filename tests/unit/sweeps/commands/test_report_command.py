@@ -60,6 +60,7 @@ def test_figures_for_a_paper(sweep: Path, tmp_path: Path) -> None:
     assert (tmp_path / "paper" / "learning_curves.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.full("test_figures_for_a_paper")
 def test_figures_of_several_sweeps_have_a_folder_each(sweep: Path, tmp_path: Path) -> None:
     other = make_sweep(tmp_path, {"x": {"rows": [row(1, 1.0, done=True)]}}, name="other")
     report(sweep, other, out=tmp_path / "page.html", figures=tmp_path / "paper")

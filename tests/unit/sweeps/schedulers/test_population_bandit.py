@@ -103,15 +103,15 @@ def test_only_a_trials_own_next_interval_ends_what_is_pending(
 
 
 def test_the_seed_alone_determines_it() -> None:
-    def rate(seed: int, elsewhere: int) -> float:
+    def rates(seed: int, elsewhere: int) -> list[float]:
         np.random.seed(elsewhere)
         pb2 = PopulationBandit(SPACE, SPACE.parameters, time_attr="steps", interval=1, seed=seed)
         donor = trial("donor", 1e-3)
         for budget, score in ((100, 0.0), (200, 1.0), (300, 1.5), (400, 3.5)):
             pb2.observe(donor, budget, score)
         before = np.random.get_state()[1].tolist()  # type: ignore[union-attr]
-        found = pb2.explore(trial("t", 1e-5), donor)["lr"]
+        found = [pb2.explore(trial(name, 1e-5), donor)["lr"] for name in "ab"]
         assert np.random.get_state()[1].tolist() == before  # type: ignore[union-attr]
-        return float(found)
+        return found
 
-    assert rate(1, elsewhere=1) == rate(1, elsewhere=2) != rate(2, elsewhere=1)
+    assert rates(1, elsewhere=1) == rates(1, elsewhere=2) != rates(2, elsewhere=1)

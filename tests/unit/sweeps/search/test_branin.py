@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pytest
 from ray.tune.search import Searcher
 from scipy.stats import wilcoxon
 
@@ -40,6 +41,7 @@ def regret(searcher: Searcher) -> float:
     return min([*values, *(value for _, value in running)]) - OPTIMUM
 
 
+@pytest.mark.full("unit/spaces/test_search_spaces.py::test_optuna_learns")
 def test_tpe_beats_random_search() -> None:
     tpe, random = [], []
     for seed in range(SEEDS):
