@@ -272,7 +272,8 @@ def test_what_cannot_be_translated(tmp_path: Path, golden: Golden) -> None:
         load(write(tmp_path, run, env, config), "x")
 
     golden(
-        "rllib_tuned", refusals(read, UNTRANSLATED, SpecError, replace={str(tmp_path): "<folder>"})
+        "sweeps/rllib_tuned",
+        refusals(read, UNTRANSLATED, SpecError, replace={str(tmp_path): "<folder>"}),
     )
 
 

@@ -301,7 +301,7 @@ def test_legacy_errors(tmp_path: Path, golden: Golden) -> None:
         load_spec(write(tmp_path, LEGACY.replace(old, new)))
 
     golden(
-        "legacy_specs",
+        "sweeps/legacy_specs",
         refusals(read, LEGACY_MISTAKES, SpecError, replace={str(tmp_path): "<folder>"}),
     )
 
