@@ -9,6 +9,7 @@ import torch
 from refusals import Golden, refusals
 from small_runs import settings_of
 from thread_ranks import on_ranks
+from tiers import covering
 from torch import Tensor
 
 from trainables import IMPALA, IMPALAConfig
@@ -281,9 +282,10 @@ def worker_of(config: IMPALAConfig, policy: Policy, ranks: Ranks) -> LearnerWork
     return LearnerWorker(config, policies, learners, connectors, 7, ranks)
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
-@pytest.mark.parametrize("minibatch_size", [None, 48])
-@pytest.mark.parametrize("model", [{}, {"use_gru": True, "lstm_cell_size": 8}])
+@pytest.mark.parametrize(
+    ("model", "minibatch_size", "reduction"),
+    covering([{}, {"use_gru": True, "lstm_cell_size": 8}], [None, 48], ["mean", "sum"]),
+)
 def test_two_learners_do_what_one_does(
     model: dict[str, Any], minibatch_size: int | None, reduction: str
 ) -> None:

@@ -82,7 +82,11 @@ def test_exploiters_go_back_to_their_first_weights() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "more", "learners"),
-    [(PPO, OF_PPO, ROLES), (PPO, OF_PPO, {"main": "main"}), (DQN, OF_DQN, {"main": "main"})],
+    [
+        (PPO, OF_PPO, ROLES),
+        pytest.param(PPO, OF_PPO, {"main": "main"}, marks=pytest.mark.full),
+        pytest.param(DQN, OF_DQN, {"main": "main"}, marks=pytest.mark.full),
+    ],
 )
 def test_a_resumed_league_goes_on_exactly(
     kind: type[Algorithm], more: dict[str, Any], learners: dict[str, str], tmp_path: Path

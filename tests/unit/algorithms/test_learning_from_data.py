@@ -11,6 +11,7 @@ import pytest
 import torch
 from offline_fakes import CARTPOLE, balancing, played_episodes, random_episodes
 from refusals import Golden, refusals
+from tiers import covering
 
 from trainables import DQN, SAC, Algorithm, DQNConfig
 from trainables.core.errors import ConfigError
@@ -107,8 +108,9 @@ def test_it_learns_from_a_mixture(algorithm: Any, folder: str) -> None:
         assert (ids < 1 << 48).tolist() == [True] * 4 + [False] * 12
 
 
-@pytest.mark.parametrize("shares", ["data", "mixture"])
-@both
+@pytest.mark.parametrize(
+    ("algorithm", "shares"), covering([DQN, SAC], ["data", "mixture"], strength=1)
+)
 def test_it_resumes_to_the_bit(algorithm: Any, shares: str, folder: str, tmp_path: Path) -> None:
     settings = {**SMALL, "n_step": [1, 3], "input_": folder}
     if shares == "mixture":

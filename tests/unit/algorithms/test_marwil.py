@@ -15,6 +15,7 @@ from offline_fakes import CARTPOLE, balancing, played_episodes, random_episodes
 from recorded_data import recorded, write
 from refusals import Golden, refusals
 from thread_ranks import on_ranks
+from tiers import covering
 
 from trainables import BC, MARWIL, Algorithm, BCConfig, MARWILConfig
 from trainables.core.config.config import DEFAULT_MODULE_ID as MODULE
@@ -235,8 +236,7 @@ SPACES: dict[str, tuple[DataSpaces, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", SPACES)
-@pytest.mark.parametrize("algorithm", [BC, MARWIL])
+@pytest.mark.parametrize(("algorithm", "name"), covering([BC, MARWIL], list(SPACES), strength=1))
 def test_all_kinds_of_data_are_learned_from(algorithm: Any, name: str, tmp_path: Path) -> None:
     spaces, model = SPACES[name]
     folder = write(tmp_path / "data", random_episodes(spaces, [12, 9, 14]), spaces)

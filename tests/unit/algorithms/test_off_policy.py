@@ -11,6 +11,7 @@ import pytest
 import torch
 from every_row import check_rows
 from fakes import EndlessEnv
+from tiers import covering
 
 from trainables import DQN, SAC, DQNConfig
 from trainables.core.config.resolved import exact
@@ -134,11 +135,14 @@ def test_importance_weights_follow_the_schedule_of_beta() -> None:
 # ---------------------------------------------------------------------- target updates
 
 
-@pytest.mark.parametrize("slots", [1, 3, 8])
-@pytest.mark.parametrize(("frequency", "intensity"), [(7, 8), (20, 3), (10, 64), (1, 16), (3, 0.5)])
+@pytest.mark.parametrize(
+    ("slots", "rhythm"),
+    covering([1, 3, 8], [(7, 8), (20, 3), (10, 64), (1, 16), (3, 0.5)], strength=1),
+)
 def test_targets_are_updated_by_environment_steps_whatever_the_number_of_slots(
-    slots: int, frequency: int, intensity: float
+    slots: int, rhythm: tuple[int, float]
 ) -> None:
+    frequency, intensity = rhythm
     settings = {
         "num_envs_per_env_runner": slots,
         "training_intensity": intensity,

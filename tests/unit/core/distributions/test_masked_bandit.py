@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from tiers import rarely
 
 from trainables import DQN, PPO, SAC, Algorithm
 from trainables.core.data.batch import Batch
@@ -50,8 +51,8 @@ EXPLORING: list[Any] = [
     (PPO, {**ON_POLICY, "num_epochs": 1, "minibatch_size": None}),
     (DQN, {**REPLAY, **NEVER, "epsilon": 1.0}),
     (SAC, {**REPLAY, **NEVER, "random_warmup": True}),
-    pytest.param(DQN, {**REPLAY, **NEVER, "epsilon": 0.0, "noisy": True}, marks=pytest.mark.slow),
-    pytest.param(SAC, {**REPLAY, **NEVER, "random_warmup": False}, marks=pytest.mark.slow),
+    pytest.param(DQN, {**REPLAY, **NEVER, "epsilon": 0.0, "noisy": True}, marks=pytest.mark.full),
+    pytest.param(SAC, {**REPLAY, **NEVER, "random_warmup": False}, marks=pytest.mark.full),
 ]
 
 
@@ -67,7 +68,7 @@ def every_observation() -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("algorithm", list(LEARNING))
+@pytest.mark.parametrize("algorithm", rarely(list(LEARNING), [next(iter(LEARNING))]))
 def test_it_learns_the_best_legal_action(algorithm: type[Algorithm]) -> None:
     with algorithm(config=LEARNING[algorithm]) as algo:
         while algo.num_env_steps_sampled < 12_000:
@@ -85,12 +86,12 @@ def test_it_learns_the_best_legal_action(algorithm: type[Algorithm]) -> None:
 
 
 @pytest.mark.parametrize(("algorithm", "config"), EXPLORING)
-def test_no_illegal_action_in_100_000_steps(
+def test_no_illegal_action_in_20_000_steps(
     algorithm: type[Algorithm], config: dict[str, Any]
 ) -> None:
     """The environment raises at the first one, also at final observations, which allow nothing."""
     with algorithm(config=config) as algo:
-        while algo.num_env_steps_sampled < 100_000:
+        while algo.num_env_steps_sampled < 20_000:
             algo.train()
 
 

@@ -71,6 +71,7 @@ def test_every_leaf_of_a_nested_action_is_learned(tmp_path: Path) -> None:
     assert (again["a"][1] == best["a"][1]).all() and again["steps"] == best["steps"]
 
 
+@pytest.mark.full("test_every_leaf_of_a_nested_action_is_learned")
 def test_soft_actor_critic_learns_nested_boxes() -> None:
     settings = {
         "env": lambda config: Target(BOXES),
