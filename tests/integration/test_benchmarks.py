@@ -266,7 +266,6 @@ def test_speed_of_memories(tmp_path: Path, drive: Drive) -> None:
     assert all(result["env_steps"] >= 1024 for [result] in results.values())
 
 
-@pytest.mark.full("test_throughput")
 def test_scores_of_memories(tmp_path: Path) -> None:
     result = recurrent.shown_run(("LSTM", 0, 2048, recurrent.TRIALS[0]), "trial")
     assert result["network"] == "LSTM" and result["curve"][-1][0] >= 2048
@@ -294,7 +293,6 @@ def test_what_cannot_be_measured_is_told(given: list[str], message: str, drive: 
         drive(throughput, *given)
 
 
-@pytest.mark.full("test_throughput")
 def test_the_peers_scripts_are_python() -> None:
     # They cannot be imported here: RLlib and Stable-Baselines3 are in their own environment.
     scripts = {of[name][0] for of in gather.SCRIPTS.values() for name in gather.PEERS if name in of}
@@ -303,7 +301,6 @@ def test_the_peers_scripts_are_python() -> None:
     subprocess.run([sys.executable, "-m", "py_compile", *paths], check=True)
 
 
-@pytest.mark.full("test_throughput")
 def test_tuned(tmp_path: Path, drive: Drive) -> None:
     """Each variant and seed once, however often the driver is started."""
     variants = ["--variant", "--variant", "config.advantage_std_floor=0"]

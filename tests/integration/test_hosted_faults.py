@@ -24,7 +24,7 @@ from experiments.trial_info import read_json_lines
 pytestmark = pytest.mark.usefixtures("ray_here")
 
 RETURN = "episode_return_mean"
-LAST, ITERATIONS = 5, 40
+LAST, ITERATIONS = 6, 40
 Key = tuple[float, int]
 
 
