@@ -256,7 +256,7 @@ def test_random_spaces_train() -> None:
 
 @pytest.mark.full("test_random_spaces_train")
 def test_random_spaces_train_every_algorithm() -> None:
-    check_examples(25)
+    check_examples(20)
 
 
 @pytest.mark.slow

@@ -160,7 +160,7 @@ def test_no_setting_of_a_strangers_checkpoint_does_anything(
             assert dict(os.environ) == before, where
             assert sorted(trap.iterdir()) == here, where
             assert time.monotonic() - start < 20, where
-    assert num_loaded >= 1 and num_refused > 5  # it is about something
+    assert num_refused > 5 and (num_loaded > 0 or len(tenths) == 1)  # it is about something
 
 
 def test_settings_of_code_are_declared_as_such() -> None:
