@@ -13,7 +13,7 @@ from refusals import Golden, refusals
 from experiments.errors import SpecWarning
 from experiments.spec.metrics import canonical_metric
 from experiments.spec.schema import SweepSpec
-from experiments.sweep.load import load_spec, spec_space
+from experiments.sweep.load import load_spec
 from search_spaces import SpecError
 
 FOLDER = Path(__file__).parents[3] / "rllib_style"
@@ -28,78 +28,18 @@ def load(name: str) -> tuple[SweepSpec, list[str]]:
     return spec, [str(item.message).partition(".yaml:")[2] for item in caught]
 
 
-def test_old_names() -> None:
-    spec, notes = load("old_names")
-    assert (spec.name, spec.trainable, spec.storage) == ("pendulum-sac--old", "SAC", "~/results")
-    assert spec.config == {
-        "env": "Pendulum-v1",
-        "env_config": {"max_episode_steps": 200},
-        "num_env_runners": 0,
-        "num_envs_per_env_runner": 2,
-        "q_model_config": {"fcnet_activation": "tanh"},
-        "policy_model_config": {"fcnet_hiddens": [64, 64]},
-        "actor_lr": 0.0005,
-        "critic_lr": 0.0004,
-        "alpha_lr": 0.0002,
-        "replay_buffer_config": {
-            "type": "PrioritizedReplayBuffer",
-            "capacity": 20000,
-            "alpha": 0.5,
-        },
-        "num_steps_sampled_before_learning_starts": 300,
-        "train_batch_size_per_learner": 128,
-        "min_sample_timesteps_per_iteration": 500,
-        "metrics_num_episodes_for_smoothing": 7,
-    }
-    assert spec.stop == {"episode_return_mean": -160, "num_env_steps_sampled_lifetime": 20000}
-    assert spec.checkpoint.model_dump() == {"num_to_keep": 3, "frequency": 5, "at_end": True}
-    assert spec.objective.model_dump() == {"metric": "episode_len_mean", "mode": "min"}
-    assert spec.max_failures == 2
-    assert sorted(notes) == [
-        "15: framework = 'tf2' is left out: everything here is PyTorch",
-        "16: eager_tracing = True is left out: everything here is PyTorch",
-        "17: use_pytorch = False is left out: everything here is PyTorch",
-    ]
+FIELDS = ("name", "trainable", "config", "search_space", "stop", "checkpoint", "objective")
+FIELDS = (*FIELDS, "num_samples", "max_failures", "time_budget_s", "storage")
 
 
-def test_new_names() -> None:
-    spec, notes = load("new_names")
-    assert not notes
-    assert spec.config == {
-        "env": "CartPole-v1",
-        "lr": 5e-4,
-        "n_step": 3,
-        "train_batch_size_per_learner": 64,
-        "evaluation_interval": 1,
-        "exploration_config": {
-            "type": "EpsilonGreedy",
-            "final_epsilon": 0.02,
-            "epsilon_timesteps": 5000,
-            "warmup_timesteps": 500,
-        },
-        "replay_buffer_config": {"type": "PrioritizedEpisodeReplayBuffer", "capacity": 30000},
-        "num_steps_sampled_before_learning_starts": 600,
-    }
-    assert spec.stop == {
-        "evaluation/episode_return_mean": 450,
-        "num_env_steps_sampled_lifetime": 30000,
-    }
-    assert spec.checkpoint.model_dump() == {"num_to_keep": 4, "frequency": 2, "at_end": False}
-    assert spec.objective.model_dump() == {"metric": "episode_return_mean", "mode": "max"}
-    assert (spec.num_samples, spec.time_budget_s, spec.storage) == (3, 600, "runs")
-
-
-def test_grids() -> None:
-    spec, notes = load("grid")
-    assert spec_space(spec).to_dict() == {
-        "env": {"grid": ["CartPole-v1", "Acrobot-v1"]},
-        "num_epochs": {"grid": [2, 4]},
-        "minibatch_size": {"grid": [64, 128]},
-        "model.fcnet_hiddens": {"grid": [[32], [32, 32]]},
-    }
-    assert spec.config == {"num_env_runners": 0, "train_batch_size_per_learner": 1024, "model": {}}
-    assert spec.stop == {"episode_return_mean": 200, "time_total_s": 60}
-    assert notes == ["6: pass_criteria is left out: only RLlib's own release tests read it"]
+def test_files_of_old_and_new_releases(golden: Golden) -> None:
+    texts = {}
+    for name in ("old_names", "new_names", "grid"):
+        spec, notes = load(name)
+        found = spec.model_dump(include=set(FIELDS))
+        text = yaml.safe_dump({key: found[key] for key in FIELDS}, width=100, sort_keys=True)
+        texts[name] = text + "".join(f"# {note}\n" for note in sorted(notes))
+    golden("sweeps/rllib_releases", texts)
 
 
 EXPERIMENT: dict[str, Any] = {

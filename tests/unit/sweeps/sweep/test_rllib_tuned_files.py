@@ -22,112 +22,7 @@ from trainables.runtime.envs.make import make_vector_env
 FOLDER = Path(__file__).parents[3] / "rllib_style"
 TUNED, OLDER = FOLDER / "tuned.yaml", FOLDER / "tuned_older.yaml"
 
-TF = "framework = 'tf' is left out: everything here is PyTorch"
-FRAMES = (
-    "frameskip = 1 is left out: RLlib then repeats an action for four frames itself, as is done "
-    "here"
-)
-MEAN = "zero_mean = False is left out: it has no effect on Atari games"
-TOWERS = "num_multi_gpu_tower_stacks = 1 is left out: a batch is moved to the GPU in one piece"
-LOADERS = "num_data_loader_buffers = 4 is left out: a batch is moved to the GPU in one piece"
-SMALL = {"img_height": 42, "img_width": 42}
-GAME = {"full_action_space": False, "repeat_action_probability": 0.0}
-NO_CHEETAH = "is no longer in gymnasium: 'HalfCheetah-v5' is taken, the same task"
-
-# By the file's name: what its settings are here where they had another name or value, and what is
-# said of them. None of them is refused.
-OUTCOMES: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "pong-ppo": (
-        {"env_config": {**GAME, **SMALL}, "model": {"vf_share_layers": True}, "use_kl_loss": True},
-        [FRAMES],
-    ),
-    "cartpole-ppo": ({"num_env_runners": 1, "num_epochs": 6, "lr": 3e-4}, [TF]),
-    "pendulum-ppo": (
-        {"env": "Pendulum-v1", "lambda_": 0.1, "minibatch_size": 64},
-        [
-            TF,
-            "env 'Pendulum-v0' is no longer in gymnasium: 'Pendulum-v1' is taken, the same task",
-        ],
-    ),
-    "pong-dqn": (
-        {
-            "env": "PongDeterministic-v4",
-            "env_config": SMALL,
-            "model": {},
-            "num_steps_sampled_before_learning_starts": 10_000,
-        },
-        [TF, MEAN],
-    ),
-    "pong-rainbow": (
-        {
-            "env_config": SMALL,
-            "num_gpus_per_learner": 1,
-            "num_steps_sampled_before_learning_starts": 10_000,
-            "replay_buffer_config": {
-                "type": "PrioritizedReplayBuffer",
-                "capacity": 50_000,
-                "alpha": 0.5,
-                "beta": [[0, 0.4], [400_000, 1.0]],
-            },
-        },
-        [MEAN],
-    ),
-    "atari-dqn": ({"num_gpus_per_learner": 0.2, "double_q": False}, [TF]),
-    "atari-duel-ddqn": ({"num_gpus_per_learner": 0.2, "double_q": True}, [TF]),
-    "atari-dist-dqn": ({"num_gpus_per_learner": 0.2, "num_atoms": 51}, [TF]),
-    "pendulum-sac": (
-        {
-            "env_config": {"max_episode_steps": 200},
-            "replay_buffer_config": {"type": "ReplayBuffer"},
-            "critic_lr": 3e-4,
-        },
-        [TF],
-    ),
-    "halfcheetah-sac": (
-        {"env": "HalfCheetah-v5", "env_config": {"max_episode_steps": 1000}, "alpha_lr": 3e-4},
-        [TF, f"env 'HalfCheetah-v3' {NO_CHEETAH}"],
-    ),
-    "pong-appo": (
-        {
-            "env_config": {**GAME, **SMALL},
-            "circular_buffer_num_batches": 4,
-            "circular_buffer_iterations_per_batch": 2,
-            "max_requests_in_flight_per_env_runner": 1,
-        },
-        [FRAMES, TOWERS],
-    ),
-    "halfcheetah-appo": (
-        {
-            "env": "HalfCheetah-v5",
-            "circular_buffer_num_batches": 16,
-            "circular_buffer_iterations_per_batch": 32,
-            "lr": [[0, 0.0005], [150_000_000, 0.000001]],
-        },
-        [TOWERS, f"env 'HalfCheetah-v2' {NO_CHEETAH}"],
-    ),
-    "pong-impala": ({"env_config": GAME, "num_env_runners": 128}, [FRAMES]),
-    "pong-impala-fast": (
-        {
-            "env_config": SMALL,
-            "num_learners": 2,
-            "num_gpus_per_learner": 1,
-            "train_batch_size_per_learner": 500,
-        },
-        [LOADERS],
-    ),
-    "pong-impala-vectorized": ({"env_config": GAME, "num_envs_per_env_runner": 10}, [FRAMES]),
-    "atari-impala-multi-gpu": (
-        {
-            "env_config": GAME,
-            "num_learners": 4,
-            "num_gpus_per_learner": 1,
-            "train_batch_size_per_learner": 1000,
-        },
-        [FRAMES],
-    ),
-    "atari-impala": ({"lr": [[0, 0.0005], [20_000_000, 1e-12]]}, []),
-}  # fmt: skip
-GAMES = ["Breakout", "BeamRider", "Qbert", "SpaceInvaders"]
+OF_OLDER = ("atari-dist-dqn", "pong-dqn", "pong-appo", "pendulum-sac")
 
 
 @pytest.fixture
@@ -145,20 +40,22 @@ def load(file: Path, name: str, *overrides: str) -> tuple[SweepSpec, list[str]]:
     return spec, sorted(re.sub(r"^.*\.yaml:\d+: ", "", note) for note in notes)
 
 
-def test_every_one_is_here() -> None:
-    assert set(yaml.safe_load(TUNED.read_text())) == set(OUTCOMES)
+def outcome(file: Path, name: str, *overrides: str) -> str:
+    """What an experiment is here, and what is said of it, as text."""
+    spec, notes = load(file, name, *overrides)
+    found = {"trainable": spec.trainable, "config": spec.config, "stop": spec.stop}
+    if spec.search_space:
+        found["search_space"] = spec.search_space
+    text = yaml.safe_dump(found, width=100, default_flow_style=None)
+    return text + "".join(f"# {note}\n" for note in notes)
 
 
 @pytest.mark.usefixtures("without_envs")
-def test_outcomes() -> None:
-    for name, (expected, said) in OUTCOMES.items():
-        spec, notes = load(TUNED, name)
-        assert ({key: spec.config[key] for key in expected}, notes) == (expected, sorted(said)), (
-            name
-        )
-        if name in ("atari-impala", "atari-dqn", "atari-duel-ddqn", "atari-dist-dqn"):
-            grid = [f"{game}NoFrameskip-v4" for game in GAMES]
-            assert spec.search_space == {"env": {"grid": grid}}
+def test_what_each_of_them_is_here(golden: Golden) -> None:
+    """None is refused, and what is left out is told."""
+    names = list(yaml.safe_load(TUNED.read_text()))
+    assert len(names) == 17
+    golden("sweeps/rllib_tuned_outcomes", {name: outcome(TUNED, name) for name in names})
 
 
 @pytest.mark.parametrize(
@@ -174,81 +71,13 @@ def test_its_environment_is_there(name: str, library: str) -> None:
     env.close()
 
 
-def test_names_of_older_releases(without_envs: None) -> None:
-    spec, notes = load(OLDER, "atari-dist-dqn")
-    assert not notes
-    assert spec.config == {
-        "env": "BreakoutNoFrameskip-v4",
-        "double_q": False,
-        "dueling": False,
-        "num_atoms": 51,
-        "noisy": False,
-        "n_step": 1,
-        "num_gpus_per_learner": 0.2,
-        "rollout_fragment_length": 4,
-        "train_batch_size_per_learner": 32,
-        "num_steps_sampled_before_learning_starts": 20_000,
-        "exploration_config": {"epsilon_timesteps": 200_000, "final_epsilon": 0.01},
-        "replay_buffer_config": {
-            "type": "ReplayBuffer",
-            "capacity": 1_000_000,
-            "alpha": 0.5,
-            "beta": [[0, 0.4], [2_000_000, 1.0]],
-        },
-        "target_network_update_freq": 8000,
-        "lr": 6.25e-5,
-        "adam_epsilon": 1.5e-4,
-        "hiddens": [512],
-        "min_sample_timesteps_per_iteration": 10_000,
-    }
-    spec, notes = load(OLDER, "pong-dqn")
-    assert spec.config["exploration_config"] == {
-        "epsilon_timesteps": 200_000,
-        "final_epsilon": 0.01,
-    }
-    assert spec.config["model"] == {} and spec.config["frame_stack"] == 1
-    assert notes == [
-        "grayscale = False is left out: games are seen in grey, as by RLlib; "
-        "env_config={'grayscale': False} shows colours"
-    ]
+@pytest.mark.usefixtures("without_envs")
+def test_names_of_older_releases(golden: Golden) -> None:
     with pytest.raises(SpecError, match=r"20 x 160 slots .* set rollout_fragment_length='auto' or"):
         load(OLDER, "pong-ppo")
-    spec, notes = load(OLDER, "pong-ppo", "config.rollout_fragment_length=auto")
-    assert not notes
-    assert spec.config == {
-        "env": "PongNoFrameskip-v4",
-        "num_env_runners": 32,
-        "num_envs_per_env_runner": 5,
-        "num_learners": 2,
-        "num_gpus_per_learner": 1,
-        "train_batch_size_per_learner": 2500,
-        "rollout_fragment_length": "auto",
-        "model": {"vf_share_layers": True},
-    }
-    spec, notes = load(OLDER, "pong-appo")
-    assert spec.config == {
-        "env": "ALE/Pong-v5",
-        "env_config": SMALL,
-        "num_learners": 4,
-        "num_gpus_per_learner": 1,
-        "num_env_runners": 31,
-        "train_batch_size_per_learner": 1000,
-        "rollout_fragment_length": 50,
-        "model": {
-            "conv_filters": [[16, 4, 2], [32, 4, 2], [64, 4, 2], [128, 4, 2]],
-            "fcnet_hiddens": [256],
-            "fcnet_activation": "relu",
-        },
-    }
-    assert not spec.search_space
-    assert notes == [
-        "framework = {'grid_search': ['tf', 'torch']} is left out: everything here is PyTorch",
-        "vtrace_drop_last_ts = False is left out: every step is kept: the last one's successor has "
-        "a value, too",
-    ]
-    spec, _ = load(OLDER, "pendulum-sac")
-    for model in ("q_model_config", "policy_model_config"):
-        assert spec.config[model] == {"fcnet_activation": "relu", "fcnet_hiddens": [256, 256]}
+    texts = {name: outcome(OLDER, name) for name in OF_OLDER}
+    texts["pong-ppo"] = outcome(OLDER, "pong-ppo", "config.rollout_fragment_length=auto")
+    golden("sweeps/rllib_tuned_older", texts)
 
 
 def write(folder: Path, run: str, env: str, config: dict[str, Any]) -> Path:
