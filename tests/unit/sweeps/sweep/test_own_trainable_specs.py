@@ -26,32 +26,25 @@ def data(trainable: str = "own_trainables:Quadratic", **keys: Any) -> dict[str, 
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "reused"),
-    [
-        ("own_trainables:Quadratic", False),
-        ("own_trainables:Bare", False),
-        ("own_trainables:Resets", True),
-        ("own_trainables:Refuses", True),  # whether it refuses shows when it is asked
-        ("own_trainables:plain", False),
-        (NAME, True),
-    ],
-)
-def test_processes_are_reused_where_the_class_has_a_reset_of_its_own(
-    name: str, reused: bool
-) -> None:
-    keys = data(name) if name != NAME else {"name": "own", "trainable": NAME}
-    assert make_spec(keys).resources.reuse_actors is reused
+REUSED = [
+    ("own_trainables:Quadratic", False),
+    ("own_trainables:Bare", False),
+    ("own_trainables:Resets", True),
+    ("own_trainables:Refuses", True),
+    ("own_trainables:plain", False),
+    (NAME, True),
+]
+
+
+def test_processes_are_reused_where_the_class_has_a_reset_of_its_own() -> None:
     off = {"resources": {"reuse_actors": False}}
-    assert make_spec({**keys, **off}).resources.reuse_actors is False
-    assert has_own_reset(resolve_trainable(name)) is reused
-
-
-def test_our_algorithms_reuse_processes() -> None:
+    for name, reused in REUSED:
+        keys = data(name) if name != NAME else {"name": "own", "trainable": NAME}
+        assert make_spec(keys).resources.reuse_actors is reused, name
+        assert make_spec({**keys, **off}).resources.reuse_actors is False
+        assert has_own_reset(resolve_trainable(name)) is reused
+    # Those of our algorithms are, and several seeds of any class.
     assert make_spec({"name": "a", "config": {"env": "CartPole-v1"}}).resources.reuse_actors
-
-
-def test_several_seeds_of_any_class_reuse_processes() -> None:
     assert make_spec(data(seeds=2)).resources.reuse_actors
 
 
@@ -91,21 +84,19 @@ def test_without_checkpoints_of_its_own_tune_asks_for_none(name: str, tmp_path: 
     assert load_spec(tmp_path / "spec.yaml") == spec  # as a resume reads it
 
 
-@pytest.mark.parametrize(
-    ("name", "resources", "needed"),
-    [
-        ("plain", {}, {"CPU": 1}),
-        ("two_cpus", {}, {"CPU": 2}),
-        ("plain", {"per_trial": {"cpu": 0.5, "GPU": 1}}, {"CPU": 0.5, "GPU": 1}),
-        ("Quadratic", {"per_trial": {"CPU": 3}}, {"CPU": 3}),
-    ],
-)
-def test_what_a_trial_needs(name: str, resources: dict[str, Any], needed: dict[str, float]) -> None:
-    spec = make_spec(data(f"own_trainables:{name}", resources=resources))
-    assert Sweep.of(spec).resources.needed == needed
+NEEDED: list[tuple[str, dict[str, Any], dict[str, float]]] = [
+    ("plain", {}, {"CPU": 1}),
+    ("two_cpus", {}, {"CPU": 2}),
+    ("plain", {"per_trial": {"cpu": 0.5, "GPU": 1}}, {"CPU": 0.5, "GPU": 1}),
+    ("Quadratic", {"per_trial": {"CPU": 3}}, {"CPU": 3}),
+]
 
 
-def test_resources_may_follow_from_what_is_searched() -> None:
+def test_what_a_trial_needs() -> None:
+    for name, resources, needed in NEEDED:
+        spec = make_spec(data(f"own_trainables:{name}", resources=resources))
+        assert Sweep.of(spec).resources.needed == needed, (name, resources)
+    # Resources may follow from what is searched.
     space = {"x": {"uniform": [0, 1]}, "n": {"choice": [2]}}
     spec = make_spec(data("own_trainables:by_config", search_space=space))
     assert Sweep.of(spec).resources.needed == {"CPU": 2}
