@@ -33,9 +33,15 @@ def estimate(estimator: Any, num_episodes: int, seed: int, **options: Any) -> Es
 @pytest.mark.parametrize(
     ("estimator", "options"),
     [
-        (ImportanceSampling, {"per_decision": False, "num_resamples": 10}),
+        pytest.param(
+            ImportanceSampling,
+            {"per_decision": False, "num_resamples": 10},
+            marks=pytest.mark.full,
+        ),
         (ImportanceSampling, {"per_decision": True, "num_resamples": 10}),
-        (DoublyRobust, {**NOTHING_LEARNED, "num_resamples": 10}),
+        pytest.param(
+            DoublyRobust, {**NOTHING_LEARNED, "num_resamples": 10}, marks=pytest.mark.full
+        ),
     ],
 )
 def test_unbiased_over_200_data_sets(estimator: Any, options: dict[str, Any]) -> None:
@@ -73,11 +79,16 @@ def test_errors_shrink_with_more_episodes(estimator: Any, options: dict[str, Any
 @pytest.mark.parametrize(
     ("estimator", "options"),
     [
-        (ImportanceSampling, {}),
-        (ImportanceSampling, {"per_decision": False}),
         (WeightedImportanceSampling, {}),
-        (WeightedImportanceSampling, {"per_decision": False}),
-        (DoublyRobust, NOTHING_LEARNED),
+        *(
+            pytest.param(*case, marks=pytest.mark.full)
+            for case in [
+                (ImportanceSampling, {}),
+                (ImportanceSampling, {"per_decision": False}),
+                (WeightedImportanceSampling, {"per_decision": False}),
+                (DoublyRobust, NOTHING_LEARNED),
+            ]
+        ),
     ],
 )
 def test_intervals_of_95_percent_hold(estimator: Any, options: dict[str, Any]) -> None:

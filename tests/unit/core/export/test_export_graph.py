@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from tiers import rarely
 
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.data.spaces import leaves_of
@@ -96,6 +97,21 @@ POLICIES: dict[str, tuple[gym.Space, gym.Space, dict[str, Any]]] = {
 }
 
 
+QUICK = (
+    "starts",
+    "dqn_masked",
+    "dqn_lstm",
+    "sac",
+    "bytes",
+    "squashed_with_previous",
+    "clipped_with_previous",
+    "doubles",
+    "numbers",
+    "frames",
+    "of_both",
+)
+
+
 def made(name: str) -> Policy:
     """A policy with weights that make much of small differences."""
     observations, actions, options = POLICIES[name]
@@ -124,7 +140,7 @@ def obs_of(policy: Policy, num: int) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", rarely(list(POLICIES), QUICK))
 def test_a_graph_acts_as_its_policy(tmp_path: Path, name: str) -> None:
     policy = made(name)
     export_torch_program(policy, tmp_path)

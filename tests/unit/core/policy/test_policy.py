@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from refusals import Golden, refusals
+from tiers import covering
 
 from trainables import Algorithm, Policy, PPOConfig
 from trainables.core.checkpoint import CheckpointError, load_state, save_state
@@ -62,8 +63,9 @@ def with_filter(space: gym.Space, **more: Any) -> Policy:
 # ------------------------------------------------------------------ spaces
 
 
-@pytest.mark.parametrize("action_space", ACTIONS, ids=str)
-@pytest.mark.parametrize("observation_space", OBSERVATIONS, ids=str)
+@pytest.mark.parametrize(
+    ("observation_space", "action_space"), covering(OBSERVATIONS, ACTIONS, strength=1)
+)
 def test_every_space(tmp_path: Path, observation_space: gym.Space, action_space: gym.Space) -> None:
     policy = Policy(observation_space, action_space, seed=1)
     batch = sample(observation_space, 6)

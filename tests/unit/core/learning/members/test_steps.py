@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiers import covering
 from torch import Tensor, nn
 
 from trainables.core.data.features import ACTION_MASK, VECTOR, FeatureSpec
@@ -158,9 +159,9 @@ def train(make: Callable[[int], Made], sizes: list[int], **rows: bool) -> None:
     assert max(moved) > 1e-3
 
 
-@pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("double", [True, False])
-@pytest.mark.parametrize("loss", ["huber", "mse"])
+@pytest.mark.parametrize(
+    ("count", "double", "loss"), covering([1, 3], [True, False], ["huber", "mse"])
+)
 def test_dqn(count: int, double: bool, loss: str) -> None:
     train(partial(dqn, options=DQNOptions(double, loss)), [16] * count)
 
@@ -188,8 +189,7 @@ def test_masked_actions() -> None:
     train(partial(dqn, spec=spec, dueling=True, num_atoms=5), [16, 12], masked=True)
 
 
-@pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("twin_q", [True, False])
+@pytest.mark.parametrize(("count", "twin_q"), covering([1, 3], [True, False], strength=1))
 def test_sac(count: int, twin_q: bool) -> None:
     train(partial(sac, twin_q=twin_q), [16] * count, continuous=True)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiers import covering
 from torch import Tensor, nn
 
 from trainables import ppo
@@ -113,9 +114,9 @@ def differ(one: Learner, other: Learner) -> float:
     )
 
 
-@pytest.mark.parametrize("name", sorted(DISTRIBUTIONS))
-@pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("kind", ["adam", "adamw"])
+@pytest.mark.parametrize(
+    ("name", "count", "kind"), covering(sorted(DISTRIBUTIONS), [1, 3], ["adam", "adamw"])
+)
 def test_a_member_equals_the_same_learner_alone(name: str, count: int, kind: str) -> None:
     distribution = DISTRIBUTIONS[name]
     optimizer = OptimizerConfig.of({"type": kind, "weight_decay": 0.01})
