@@ -78,7 +78,7 @@ def columns(algo: Algorithm) -> list[int]:
     "how",
     [
         "kill",
-        pytest.param("raise", marks=pytest.mark.full),
+        "raise",
         pytest.param("hang", marks=pytest.mark.slow),
     ],
 )
@@ -138,7 +138,6 @@ def test_a_failed_env_runner_is_made_again_like_the_one_before(
     assert result["num_episodes_lifetime"] == 5 * SLOTS * 2
 
 
-@pytest.mark.full("test_a_failed_env_runner_is_made_again_like_the_one_before")
 def test_restarted_ones_join_by_themselves_and_all_columns_can_be_asked_for(
     make: Callable[..., PPO], tmp_path: Path
 ) -> None:
@@ -175,7 +174,6 @@ def test_without_tolerance_an_error_ends_training_with_its_own_message(
     assert "restart_failed_env_runners" in notes
 
 
-@pytest.mark.full("test_a_failed_env_runner_is_made_again_like_the_one_before")
 def test_ignored_failures_leave_the_others_until_none_is_left(
     make: Callable[..., PPO], tmp_path: Path
 ) -> None:
@@ -202,7 +200,6 @@ def test_ignored_failures_leave_the_others_until_none_is_left(
     assert result["num_env_steps_sampled_lifetime"] == 4 * STEPS
 
 
-@pytest.mark.full("test_a_failed_env_runner_is_made_again_like_the_one_before")
 def test_one_that_always_fails_ends_training_after_the_tolerance(
     make: Callable[..., PPO], tmp_path: Path
 ) -> None:
@@ -214,7 +211,6 @@ def test_one_that_always_fails_ends_training_after_the_tolerance(
             algo.train()
 
 
-@pytest.mark.full("test_a_failed_env_runner_is_made_again_like_the_one_before")
 def test_samples_come_without_a_barrier_and_each_is_counted_once(
     make: Callable[..., PPO], tmp_path: Path
 ) -> None:
