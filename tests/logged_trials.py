@@ -59,7 +59,7 @@ def finish(logger: MLflowLogger, trial: Any) -> None:
 def runs_of(uri: str, sweep_id: str | None = None) -> tuple[Any, dict[str, Any]]:
     """The parent, and the children by trial id, of the one sweep that there is, or of a certain."""
     client = MlflowClient(uri)
-    experiment = client.get_experiment_by_name("tunescape")
+    experiment: Any = client.get_experiment_by_name("tunescape")
     query = f"tags.`tunescape.sweep_id` = '{sweep_id}'" if sweep_id else ""
     runs = client.search_runs([experiment.experiment_id], filter_string=query)
     (parent,) = [run for run in runs if PARENT_TAG not in run.data.tags]
