@@ -42,7 +42,7 @@ def run(project: Path, *arguments: str, status: int = 0) -> str:
 
 def test_both_packages_are_found(project: Path) -> None:
     code = (
-        "import tunescape as ts; ts.leaderboard, ts.load_spec, ts.load_spec('quickstart'); "
+        "import tunescape as ts; ts.leaderboard, ts.load_spec; "
         "print('ours'); from analysis.own import value; from analysis import mine; "
         "import experiments; print(value, mine, experiments.mine, ts.leaderboard.__module__)"
     )
@@ -61,6 +61,7 @@ def test_theirs_was_imported_before(project: Path) -> None:
     assert "function leaderboard" in shown and shown.splitlines()[-1] == "analysis"
 
 
+@pytest.mark.full("test_both_packages_are_found")
 def test_a_deep_module_and_the_sweeps_package(project: Path) -> None:
     shown = run(
         project, "-c", "import tunescape; from experiments.sweep.load import load_spec; print(1)"

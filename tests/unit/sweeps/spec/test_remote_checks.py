@@ -188,6 +188,7 @@ def names_a_map(name: str) -> bool:
     return "desc:" in text_of(name)
 
 
+@pytest.mark.full("test_what_sweeps_are_made_of_is_allowed")
 def test_specs_of_ours_could_be_read_from_a_url(load: Any) -> None:
     """But for texts for an environment, and for data of this machine."""
     for name in spec_names():

@@ -54,6 +54,7 @@ def test_a_plan_is_short_unless_asked(tmp_path: Path) -> None:
     assert "-v shows it" not in whole
 
 
+@pytest.mark.full("test_other_keys_in_short")
 def test_what_is_shown_in_short_is_the_same_spec(tmp_path: Path) -> None:
     short, differ = tmp_path / "short.yaml", []
     for name in spec_names():
