@@ -69,7 +69,7 @@ def test_the_number_of_updates_is_what_the_setting_says_at_all_times() -> None:
             assert algo.num_updates > 0 and algo.num_env_steps_trained == 8 * algo.num_updates
             assert steps < rounds * slots * fragment  # rows that only reset are no steps
 
-    check_rows(check, itertools.product([0.1, 3, 64, 100 / 3], [1, 5], [1, 3, 8]))
+    check_rows(check, itertools.product([0.1, 3, 100 / 3], [1, 5], [1, 3]))
 
 
 @pytest.mark.parametrize("algorithm", [DQN, SAC])
@@ -223,7 +223,14 @@ def terminating_value(n_step: int, gamma: float = 0.8) -> float:
     return constant / (1 - slope)
 
 
-@pytest.mark.parametrize(("algorithm", "n_step"), [(DQN, 1), (DQN, 3), (SAC, 3)])
+@pytest.mark.parametrize(
+    ("algorithm", "n_step"),
+    [
+        (DQN, 3),
+        pytest.param(DQN, 1, marks=pytest.mark.full),
+        pytest.param(SAC, 3, marks=pytest.mark.full),
+    ],
+)
 def test_q_bootstraps_through_truncations_and_not_through_terminations(
     algorithm: Any, n_step: int
 ) -> None:

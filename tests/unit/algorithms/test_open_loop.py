@@ -237,6 +237,7 @@ def test_several_images_have_names() -> None:
     assert len(list(open_loop_frames(found))) == LENGTH
 
 
+@pytest.mark.full("test_pictures")
 def test_the_command_and_the_sweep_draw_it(tmp_path: Path) -> None:
     with DreamerV3Config(**TINY).environment("CartPole-v1").build() as algo:
         folder = algo.export_policy_checkpoint(str(tmp_path / "policy"))

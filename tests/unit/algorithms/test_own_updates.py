@@ -49,7 +49,7 @@ def test_two_policies_by_slot() -> None:
 
 
 @pytest.mark.usefixtures("modules")
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_a_loss_of_replayed_rows(compiled: bool) -> None:
     settings = settings_of("DQN", "CartPole-v1", temperature=0.5)
     settings["replay_buffer_config"] = {"type": "PrioritizedReplayBuffer", "capacity": 1000}

@@ -63,7 +63,7 @@ def test_the_behaviour_policy_is_worth_something_else() -> None:
     [
         (WeightedImportanceSampling, {"num_resamples": 10}),
         (WeightedImportanceSampling, {"per_decision": False, "num_resamples": 10}),
-        (DirectMethod, TABLE),
+        pytest.param(DirectMethod, TABLE, marks=pytest.mark.full),
     ],
 )
 def test_errors_shrink_with_more_episodes(estimator: Any, options: dict[str, Any]) -> None:
@@ -116,6 +116,7 @@ def test_q_regression_finds_it_too() -> None:
     assert estimate(DirectMethod, 4000, 0, **options).value == pytest.approx(TRUTH, abs=0.1)
 
 
+@pytest.mark.full("test_errors_shrink_with_more_episodes")
 def test_doubly_robust_varies_less_than_importance_sampling() -> None:
     doubly = [estimate(DoublyRobust, 100, s, **TABLE, k=2).value for s in range(10)]
     plain = [estimate(ImportanceSampling, 100, s).value for s in range(10)]

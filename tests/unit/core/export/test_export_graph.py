@@ -250,6 +250,7 @@ print(*made["action"][0].tolist())
 """
 
 
+@pytest.mark.full("test_a_graph_acts_as_its_policy")
 def test_a_program_needs_torch_alone(tmp_path: Path) -> None:
     policy = made("squashed_with_previous")
     path = export_torch_program(policy, tmp_path)

@@ -19,7 +19,7 @@ def weights_after(name: str, **more: Any) -> dict[str, np.ndarray]:
         return algo.get_weights()["default_policy"]
 
 
-@pytest.mark.parametrize("name", rarely(without_memory(), ["DQN", "PPO"]))
+@pytest.mark.parametrize("name", rarely(without_memory(), ["PPO"]))
 def test_a_compiled_loss_is_the_same_loss(name: str) -> None:
     """Captured and run as a graph; which code is made of it is the backend's business."""
     plain = weights_after(name)

@@ -68,7 +68,7 @@ def test_what_acts_acts_the_same(kind: str) -> None:
     assert 0 < num_graphs() - before <= 4  # not one for each step
 
 
-@pytest.mark.parametrize("name", rarely(without_memory(), ["DQN", "PPO"]))
+@pytest.mark.parametrize("name", rarely(without_memory(), ["PPO"]))
 def test_training_and_evaluation_go_as_they_do_without(name: str) -> None:
     runs = []
     for more in ({}, COMPILED):

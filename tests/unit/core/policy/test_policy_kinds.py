@@ -151,6 +151,7 @@ print("acted", len(record["obs"]), [m for m in sys.modules if m.startswith("ray"
 """
 
 
+@pytest.mark.full("test_the_exported_program_is_the_policy")
 @pytest.mark.parametrize("evaluated", ["lstm_with_previous"], indirect=True)
 def test_a_policy_with_a_memory_acts_without_ray(
     evaluated: tuple[Path, list[list[Step]]], tmp_path: Path
