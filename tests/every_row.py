@@ -19,6 +19,7 @@ def check_rows(check: Callable[..., None], rows: Iterable[Any]) -> None:
         try:
             check(*(row if isinstance(row, tuple) else (row,)))
         except (Exception, pytest.fail.Exception) as error:
-            failing.append(f"{row}: {type(error).__name__}: {error}")
+            first, *_ = [*str(error).splitlines(), ""]
+            failing.append(f"{type(error).__name__}: {first}: {row}")
     if failing:
         raise AssertionError(f"{len(failing)} rows fail:\n" + "\n".join(failing))
