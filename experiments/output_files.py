@@ -43,9 +43,14 @@ def why_not_writable(path: Path) -> str | None:
         return f"{folder} cannot be written ({error.strerror})"
 
 
+def unfinished(path: Path) -> Path:
+    """Return the file that `replace_text` leaves if it is cut off."""
+    return path.with_name(f".{path.name}.new")
+
+
 def replace_text(path: Path, text: str) -> None:
     """Write a file whole or not at all, in place of the one that there is."""
-    new = path.with_name(f".{path.name}.new")
+    new = unfinished(path)
     with new.open("w", encoding="utf-8") as stream:
         stream.write(text)
         stream.flush()

@@ -8,11 +8,13 @@ from pathlib import Path
 
 from experiments.environment_file import ENVIRONMENT_FILE
 from experiments.errors import SweepError
+from experiments.output_files import unfinished
 from experiments.spec.paths import LOCK_FILE, SPEC_FILE
 from experiments.sweep.load import dump_spec, read_spec
 
 # What a sweep writes before a snapshot has trials. Trials have folders with their settings.
 _OURS = {SPEC_FILE, ENVIRONMENT_FILE, LOCK_FILE, ".validate_storage_marker"}
+_OURS |= {unfinished(Path(ENVIRONMENT_FILE)).name}
 _STATE = "experiment_state-"
 _TUNES = (
     *("tuner.pkl", "trainable.pkl", _STATE),

@@ -33,6 +33,7 @@ _WITHOUT_RAY = (
 # Read when a process starts or a library is imported: a worker for which they differ is not forked.
 _READ_AT_START = ("RAY_", "PYTHON", "LD_", "OMP_", "MKL_", "OPENBLAS_", "MALLOC_", "TORCH_")
 _LARGEST_PACKET = 2**20  # bytes
+_IDS = 1_000  # random ones, more than a worker takes of Ray's generator
 _Message = dict[str, Any]
 
 
@@ -99,6 +100,7 @@ def _next_worker(
                 continue
             worker, files = asked
             is_alike = _read_at_start(worker["variables"]) == _read_at_start(variables)
+            _skip_ids()
             if is_alike and os.fork() == 0:
                 listener.close()
                 control.close()
@@ -109,6 +111,17 @@ def _next_worker(
             with contextlib.suppress(OSError):
                 connection.sendall(b"1" if is_alike else b"0")
     return None
+
+
+def _skip_ids() -> None:
+    """Have the next fork draw other random ids than those before.
+
+    Ray's generator is seeded once, by the first import that takes an id. Two workers of one id for
+    what each stores first ended one of them, and its raylet waited a minute for it.
+    """
+    if (ray := sys.modules.get("ray")) is not None:
+        for _ in range(_IDS):
+            ray.ObjectRef.from_random()
 
 
 def _become(worker: _Message, files: list[int], program: str) -> None:

@@ -26,6 +26,7 @@ def begun(tmp_path: Path) -> Path:
 
 def test_what_a_sweep_left_before_it_was_saved_is_removed(tmp_path: Path) -> None:
     folder = begun(tmp_path)
+    (folder / ".environment.json.new").write_text("{")  # cut off while it was written
     remove_unsaved(folder)
     assert not folder.exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import threading
@@ -102,3 +103,21 @@ def test_what_counts_while_a_process_starts() -> None:
 
 def test_what_cannot_be_imported_is_left_to_workers() -> None:
     server._import_all(["no_such_module_here", "json"])
+
+
+def test_forks_draw_ids_of_their_own() -> None:
+    def drawn_in_a_fork() -> set[bytes]:
+        server._skip_ids()
+        reading, writing = os.pipe()
+        if os.fork() == 0:
+            os.write(writing, b"".join(ray.ObjectRef.from_random().binary() for _ in range(100)))
+            os._exit(0)
+        os.wait()
+        size = len(ray.ObjectRef.from_random().binary())
+        ids = os.read(reading, 100 * size)
+        os.close(reading), os.close(writing)
+        return {ids[i : i + size] for i in range(0, len(ids), size)}
+
+    forks = [drawn_in_a_fork() for _ in range(3)]
+    assert [len(ids) for ids in forks] == [100] * 3
+    assert len(set.union(*forks)) == 300
