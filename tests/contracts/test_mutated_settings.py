@@ -154,7 +154,7 @@ OF: dict[tuple[str, str], Case] = {
 
 
 # Those that leave many others without effect, or show among few, and so are changed alone,
-ALONE = {"use_gae", "use_kl_loss", "warmup_updates", "lagrangian_thresh"}
+ALONE = {"use_gae", "use_kl_loss", "warmup_updates", "lagrangian_thresh", "clip_param"}
 # and of which one hides another.
 APART: tuple[set[str], ...] = (
     {"lr", "critic_lr"},
