@@ -225,8 +225,8 @@ def killed_by(mutation: dict[str, Any], tree: Path, tier: str) -> str | None:
     """The first test near a mutation that fails, or hangs; None where all pass."""
     original = (tree / mutation["file"]).read_bytes()
     files = near(_module(ROOT / mutation["file"]))
-    first = [str(mutation.get(column)).split("::")[0] for column in ("near",)]
-    files = [file for file in dict.fromkeys([*first, *files]) if (tree / file).is_file()]
+    killer = str(mutation.get("near")).partition("::")[0]  # the quickest way to a known answer
+    files = [file for file in dict.fromkeys([killer, *files]) if (tree / file).is_file()]
     try:
         apply(mutation, tree)
         return _failing(files, tree, tier)
