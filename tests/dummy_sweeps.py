@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +28,7 @@ def spec_of(folder: Path, **keys: Any) -> dict[str, Any]:
 
 
 def sweep(folder: Path, **keys: Any) -> Outcome:
-    """The sweep of `spec_of`, run to its end.
-
-    Tune keeps the files of two sweeps of one name, that begin on one Ray within one second, in one
-    folder, and gives those of the first to the second. Here none begins in the second of another.
-    """
-    time.sleep(1 - time.time() % 1)
+    """The sweep of `spec_of`, run to its end."""
     return run_sweep(Sweep.of(make_spec(spec_of(folder, **keys))))
 
 

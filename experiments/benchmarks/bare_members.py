@@ -162,7 +162,7 @@ class Members:
             for pick, weight in parts:
                 if (weight.sum(1) < 2).any():
                     continue  # one row has no standard deviation
-                self.update(*(_taken(column, pick) for column in columns), weight)
+                self.update(*[_taken(column, pick) for column in columns] + [weight])
 
     def _by_member(self, columns: np.ndarray) -> Tensor:
         """Columns `[T, K N]` as `[K, T N]`."""
@@ -274,8 +274,8 @@ def main() -> None:
                     "two hosts": [(together, half, 1, args.seconds) for half in halves],
                 }
                 for name, calls in arrangements.items():
-                    rates = [future.result() for future in [pool.submit(*c) for c in calls]]
-                    found.setdefault(str(count), {}).setdefault(name, []).append(sum(rates))
+                    each = [future.result() for future in [pool.submit(*c) for c in calls]]
+                    found.setdefault(str(count), {}).setdefault(name, []).append(sum(each))
     view = table(
         "PPO on CartPole, two cores: steps/s, and over processes",
         *("members", "processes", "one thread", "two threads", "two hosts"),
@@ -283,7 +283,7 @@ def main() -> None:
     for count, rates in found.items():
         base = median(rates["processes"])
         ratios = {
-            name: median(each / own for each, own in zip(of, rates["processes"], strict=True))
+            name: median(rate / own for rate, own in zip(of, rates["processes"], strict=True))
             for name, of in rates.items()
         }
         view.add_row(

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ray.train._internal.checkpoint_manager import _CheckpointManager
@@ -279,6 +281,23 @@ def forget_checkpoints(trial: Trial) -> None:
     """Have a trial begin without a checkpoint."""
     manager: Any = trial.run_metadata.checkpoint_manager
     trial.run_metadata.checkpoint_manager = _CheckpointManager(manager.checkpoint_config)
+
+
+@contextmanager
+def own_working_folder() -> Iterator[None]:
+    """Have the sweep that is begun in here keep its files apart from those of any other.
+
+    Tune names the folder by the sweep and the second: of two sweeps of one name on one Ray, the
+    second would find the trials of the first there and copy them into its own results.
+    """
+    from ray.tune import utils
+
+    second = utils.date_str
+    utils.date_str = lambda: f"{second()}-{uuid.uuid4().hex[:8]}"
+    try:
+        yield
+    finally:
+        utils.date_str = second
 
 
 # -- a restored sweep, and what came out of one ----------------------------------------------------

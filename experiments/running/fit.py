@@ -62,6 +62,8 @@ def fit(
     """
     import ray
 
+    from experiments.internals.tune import own_working_folder
+
     status, folder, mlflow = "KILLED", sweep.folder, prepared.mlflow
 
     def close() -> None:
@@ -75,7 +77,8 @@ def fit(
     with closed_without_ray(folder, close), stop.writing():
         try:
             doing("starting trials")
-            results, interrupted = _interruptible(prepared.tuner.fit, stop)
+            with own_working_folder():
+                results, interrupted = _interruptible(prepared.tuner.fit, stop)
             if interrupted and lost_ray():
                 raise KeyboardInterrupt
             if interrupted and not received():

@@ -165,7 +165,8 @@ def _named(url: str, error: Exception) -> SpecError:
         return error
     if isinstance(error, urllib.error.HTTPError):
         error.close()
-        return SpecError(f"{url}: cannot be read: {error.code} {error.reason}")
+        told = " ".join(str(error.reason).split())  # of a loop, urllib tells it in lines
+        return SpecError(f"{url}: cannot be read: {error.code} {told}")
     if isinstance(error, (urllib.error.URLError, http.client.HTTPException, OSError)):
         reason = getattr(error, "reason", None) or error
         return SpecError(f"{url}: cannot be read: {reason}")

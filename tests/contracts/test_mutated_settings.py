@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from recorded_data import recorded
 from small_runs import home, learns_from_replay, needs_data, settings_of
+from tiers import rarely
 
 from trainables import Algorithm
 from trainables.core.config.intrinsic import INTRINSIC_OPTIONS
@@ -152,6 +153,8 @@ OF: dict[tuple[str, str], Case] = {
     ),
 }
 
+
+QUICK = ["A2C", "APPO", "BC", "DQN", "IQL", "MARWIL", "PPO", "SAC"]
 
 # Those that leave many others without effect, or show among few, and so are changed alone,
 ALONE = {"use_gae", "use_kl_loss", "warmup_updates", "lagrangian_thresh", "clip_param"}
@@ -349,7 +352,7 @@ class Process:
         return not equal(self.clone(settings, saved), self.fresh(settings, saved))
 
 
-@pytest.fixture(scope="module", params=algorithm_names())
+@pytest.fixture(scope="module", params=rarely(algorithm_names(), QUICK))
 def process(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Process]:

@@ -175,6 +175,9 @@ TRAPS: dict[str, list[tuple[str, str]]] = {
     "failures: retry and clean start of what failed": [
         (EXTEND, "test_failed_trials_run_again_and_no_others")
     ],
+    "two sweeps of one name in one second share their files": [
+        (HERE, "test_sweeps_of_one_name_in_one_second_are_apart")
+    ],
     "failures: a full disk ends the sweep": [
         (DURABILITY, "test_a_full_disk_is_reported_not_raised")
     ],
@@ -187,6 +190,15 @@ def test_every_trap_has_its_test() -> None:
 
 
 FOUR = {"stop": {"training_iteration": 4}}
+
+
+def test_sweeps_of_one_name_in_one_second_are_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ray.tune.utils.date_str", lambda: "2026-11-28_12-00-00")
+    for folder, count in ((tmp_path / "first", 2), (tmp_path / "second", 1)):
+        sweep(folder, num_samples=count, **FOUR)
+        assert len(list(folder.glob("sweep/*/result.json"))) == count
 
 
 def tuner_of(tmp_path: Path, **keys: Any) -> tune.Tuner:

@@ -68,7 +68,11 @@ def written(name: str, folder: Path) -> str:
 @pytest.mark.parametrize(
     "smaller",
     [
-        pytest.param(SMALLER, id="smaller"),
+        pytest.param(
+            SMALLER,
+            id="smaller",
+            marks=pytest.mark.full("test_the_tutorial_holds_what_it_promises"),
+        ),
         pytest.param({}, id="as it stands", marks=pytest.mark.slow),
     ],
 )

@@ -20,6 +20,7 @@ import torch
 from forged import forge, forge_files
 from safetensors.torch import load_file, save_file
 from small_runs import settings_of
+from tiers import rarely
 
 from trainables import Algorithm, Policy
 from trainables.core.checkpoint import CheckpointError, policy_folder
@@ -160,7 +161,12 @@ def outcome(load: Callable[[], Any], where: str) -> bool:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(
-    ("name", "state"), [("PPO", "checkpoint"), ("DQN", "checkpoint"), ("SAC", "policy")]
+    ("name", "state"),
+    [
+        ("PPO", "checkpoint"),
+        pytest.param("DQN", "checkpoint", marks=pytest.mark.full),
+        ("SAC", "policy"),
+    ],
 )
 def test_values_that_make_no_sense_are_one_error(
     saved: Callable[[str], Path], tmp_path: Path, name: str, state: str
@@ -195,7 +201,7 @@ def trained(algorithm: Algorithm) -> Algorithm:
     return algorithm
 
 
-@pytest.mark.parametrize("name", ["PPO", "DQN", "SAC"])
+@pytest.mark.parametrize("name", rarely(["PPO", "DQN", "SAC"], ["PPO"]))
 @pytest.mark.parametrize("state", ["checkpoint", f"{POLICY}/policy"])
 def test_tensors_of_other_shapes_and_types(
     saved: Callable[[str], Path], tmp_path: Path, name: str, state: str

@@ -299,7 +299,8 @@ def _rule(parameters: Mapping[str, Parameter]) -> str:
     takes = ", ".join(str(parameter) for parameter in parameters.values())
     first = next(iter(parameters), None)
     rename = "a first parameter" if first is None else f"its first parameter, {first!r}, if it is"
+    comma = "" if first is None else ","
     return (
         f"the constructor takes ({takes}), and gets the entries of env_config as keywords; "
-        f"{rename} called env_config, gets all of it as an EnvContext"
+        f"{rename} called env_config{comma} gets all of it as an EnvContext"
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from small_runs import settings_of
+from tiers import rarely
 
 from trainables.core.export.exported_policy import load_player
 from trainables.registry import get_algorithm
@@ -22,7 +23,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", rarely([*CASES], ["ppo_lstm", "dqn"]))
 def test_a_graph_plays_what_its_algorithm_evaluates(tmp_path: Path, name: str) -> None:
     algorithm, env, settings = CASES[name]
     config = settings_of(algorithm, env, evaluation_duration=9, seed=5, **settings)

@@ -104,7 +104,6 @@ QUICK = (
     "sac",
     "bytes",
     "squashed_with_previous",
-    "clipped_with_previous",
     "doubles",
     "numbers",
     "frames",

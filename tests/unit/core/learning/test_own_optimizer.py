@@ -15,6 +15,7 @@ import torch
 from page_blocks import block_with
 from refusals import Golden, refusals
 from small_runs import settings_of
+from tiers import rarely
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -163,7 +164,9 @@ def test_the_example_of_the_guide_learns(name: str) -> None:
         assert slow == [group == "critic" for group in learner.groups]
 
 
-@pytest.mark.parametrize("kind", ["adam", "adamw", "laprop", "rmsprop", "sgd"])
+@pytest.mark.parametrize(
+    "kind", rarely(["adam", "adamw", "laprop", "rmsprop", "sgd"], ["adamw", "laprop"])
+)
 def test_an_optimizer_is_made_and_stored_and_steps_without_the_compiler(kind: str) -> None:
     """Importing it takes longer than all else that begins a trial."""
     code = (

@@ -18,7 +18,7 @@ from q_learning_runs import PENDULUM, on
 from ray import tune
 from recorded_data import write
 from refusals import Golden, refusals
-from tiers import covering, rarely
+from tiers import rarely
 
 from trainables import BC, CQL, DQN, IQL, Algorithm, BCConfig, DQNConfig, PPOConfig
 from trainables.core.checkpoint import CheckpointError
@@ -300,7 +300,12 @@ ACTIONS = {
 
 
 @pytest.mark.parametrize(
-    ("observations", "actions"), covering(["nested", "image"], [*ACTIONS], strength=1)
+    ("observations", "actions"),
+    [
+        pytest.param(obs, actions, marks=pytest.mark.full if obs == "image" else ())
+        for obs in ("nested", "image")
+        for actions in ACTIONS
+    ],
 )
 def test_every_space(observations: str, actions: str, tmp_path: Path) -> None:
     spaces = DataSpaces(OBSERVATIONS[observations], ACTIONS[actions])

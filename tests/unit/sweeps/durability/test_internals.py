@@ -60,6 +60,7 @@ CALLABLES: dict[str, dict[str, tuple[str, ...]]] = {
     "ray.tune.schedulers.pb2:": {
         "_select_config": ("Xraw", "yraw", "current", "newpoint", "bounds", "num_f"),
     },
+    "ray.tune.utils:": {"date_str": ()},
     "ray.tune.tuner:Tuner": {"restore": ("path", "trainable")},
     "ray.tune.impl.tuner_internal:TunerInternal": {"get_run_config": ()},
     "ray._private.node:Node": {
@@ -144,6 +145,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
 MODULES = {
     "ray.tune.execution.tune_controller": ("TuneController", "Failed to restore the run state"),
     "ray.tune.result": ("EXPR_RESULT_FILE", "TRIAL_INFO"),
+    "ray.train._internal.storage": ("from ray.tune.utils import date_str",),
     "ray.tune.utils.serialization": ("TuneFunctionEncoder",),
     "ray.tune.utils.util": ("SafeFallbackEncoder",),
     "ray.train._internal.checkpoint_manager": ("_CheckpointManager",),

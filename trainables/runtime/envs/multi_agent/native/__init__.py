@@ -37,8 +37,9 @@ def _maker(
     def make(env_config: dict[str, Any], num_envs: int) -> AgentsVectorEnv:
         unknown = next((key for key in env_config if key not in known), None)
         if unknown is not None:
+            allowed = ", ".join(known) or "nothing"
             raise ConfigError(
-                f"env {name!r}: env_config has no {unknown!r}; allowed: {', '.join(known)}"
+                f"env {name!r}: env_config has no {unknown!r}; allowed: {allowed}"
                 f"{suggestion(unknown, known)}"
             )
         try:
