@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
@@ -529,12 +528,6 @@ class BuiltTrainable(FolderTrainable):
     def _refuse_reset(self, called: str) -> None:
         if self._is_stopped:
             self._refuse_if_ended(called)
-
-    def _setup_logdir(self) -> None:
-        if self._storage is None:  # outside Tune: not in the user's home
-            self._logdir = tempfile.mkdtemp(prefix="tunescape-")  # type: ignore[assignment]
-        else:
-            super()._setup_logdir()
 
     # ------------------------------------------------------------------ resources
 

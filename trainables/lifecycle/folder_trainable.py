@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
+import tempfile
+import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ParamSpec, Self, TypeVar
 
 from ray import tune
@@ -87,12 +91,22 @@ class FolderTrainable(tune.Trainable):
         try:
             super().stop()
         finally:
+            if self._storage is None:
+                _remove_empty(self.logdir)
             name = type(self).__name__
             self._is_stopped = True
             self._why_ended = (
                 "it was stopped (by stop(), or at the end of its with block); build another one, "
                 f"or {name}.from_checkpoint(folder) to go on"
             )
+
+    def _setup_logdir(self) -> None:
+        if self._storage is None:  # outside Tune: not in the user's home
+            folder = tempfile.mkdtemp(prefix="tunescape-")
+            self._logdir = folder  # type: ignore[assignment]
+            weakref.finalize(self, _remove_empty, folder)  # where nobody calls `stop`
+        else:
+            super()._setup_logdir()
 
     def _refuse_if_ended(self, called: str) -> None:
         """Raise if there is nothing to work with.
@@ -108,3 +122,9 @@ class FolderTrainable(tune.Trainable):
 
     def __exit__(self, *exception: object) -> None:
         self.stop()
+
+
+def _remove_empty(folder: str) -> None:
+    """Remove a log folder, unless something was written into it."""
+    with suppress(OSError):
+        os.rmdir(folder)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,19 @@ def test_what_was_learned_can_be_read_after_stop(stopped: tuple[Algorithm, Path]
     assert not hasattr(algo, "env_runners")
     with PPO.from_checkpoint(folder) as again:
         assert again.train()["training_iteration"] == 2
+
+
+def test_an_empty_log_folder_goes_with_the_algorithm() -> None:
+    with PPO(config=SMALL) as stopped, PPO(config=SMALL) as used:
+        Path(used.logdir, "notes.txt").touch()
+    left = PPO(config=SMALL)
+    folders = [Path(algo.logdir) for algo in (stopped, used, left)]
+    left.cleanup()
+    assert [folder.is_dir() for folder in folders] == [False, True, True]
+    del left
+    gc.collect()
+    assert not folders[2].exists()
+    shutil.rmtree(folders[1])
 
 
 def test_a_method_of_ones_own_need_not_look() -> None:
