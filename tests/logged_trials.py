@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from mlflow.tracking import MlflowClient
+from mlflow_client import mlflow_client
 
 from analysis.results.mlflow_tags import PARENT_TAG
 from experiments.tracking.logger import MLflowLogger
@@ -58,7 +58,7 @@ def finish(logger: MLflowLogger, trial: Any) -> None:
 
 def runs_of(uri: str, sweep_id: str | None = None) -> tuple[Any, dict[str, Any]]:
     """The parent, and the children by trial id, of the one sweep that there is, or of a certain."""
-    client = MlflowClient(uri)
+    client = mlflow_client(uri)
     experiment: Any = client.get_experiment_by_name("tunescape")
     query = f"tags.`tunescape.sweep_id` = '{sweep_id}'" if sweep_id else ""
     runs = client.search_runs([experiment.experiment_id], filter_string=query)

@@ -133,7 +133,11 @@ def tables(file: Path) -> str:
     )
     folders = _sums(tests, _folder)
     rows = [
-        [row(*sums.cells(name), *sums.kinds()) for name, sums in sorted(folders.items())],
+        [
+            row(*sums.cells(name), *sums.kinds())
+            for name, sums in sorted(folders.items())
+            if sums.tests
+        ],
         [row(*sums.cells(f"`{name}`")) for name, sums in _longest(_sums(tests, _file))],
         [row(*sums.cells(f"`{name}`")) for name, sums in _longest(_sums(tests, _function))],
     ]

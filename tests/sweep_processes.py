@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 from forked_drivers import Driver
-from mlflow.tracking import MlflowClient
+from mlflow_client import mlflow_client
 
 from experiments.trial_info import read_json_lines
 
@@ -82,7 +82,7 @@ def statuses_by_folder(runs: Path) -> dict[str, list[str]]:
 
 
 def _tracked(runs: Path) -> list[Any]:
-    client = MlflowClient(f"sqlite:///{runs}/mlflow.db")
+    client = mlflow_client(f"sqlite:///{runs}/mlflow.db")
     experiment: Any = client.get_experiment_by_name("tunescape")
     found = list(client.search_runs([experiment.experiment_id]))
     return sorted(found, key=lambda run: "mlflow.parentRunId" in run.data.tags)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from mlflow_client import mlflow_client
 
 from analysis.report import write_report
 from analysis.results.load import load_sweep
@@ -43,8 +44,6 @@ pytestmark = pytest.mark.usefixtures("ray_here")
 
 
 def test_a_spec_of_several_policies_runs_to_its_end(tmp_path: Path) -> None:
-    from mlflow.tracking import MlflowClient
-
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     file = tmp_path / "agents.yaml"
     mlflow_keys = {"enabled": True, "tracking_uri": uri, "log_model": True, "register_as": "poles"}
@@ -67,7 +66,7 @@ def test_a_spec_of_several_policies_runs_to_its_end(tmp_path: Path) -> None:
     page = write_report(folder).read_text(encoding="utf-8")
     assert OBJECTIVE in page
 
-    client = MlflowClient(uri)
+    client = mlflow_client(uri)
     (experiment,) = [e for e in client.search_experiments() if e.name != "Default"]
     models = client.search_logged_models([experiment.experiment_id])
     assert sorted(model.name for model in models) == ["a", "b"]

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from mlflow import MlflowClient
+from mlflow_client import mlflow_client
 from rich.console import Console
 
 from analysis import best_checkpoint, leaderboard
@@ -59,7 +59,7 @@ def test_five_equal_trials_have_one_best_on_screen_in_the_folder_and_in_mlflow(
     origin = json.loads((outcome.best / "export.json").read_text())
     assert origin["trial_id"] == first
     # In MLflow.
-    client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    client = mlflow_client(f"sqlite:///{tmp_path / 'mlflow.db'}")
     runs = client.search_runs([found.experiment_id for found in client.search_experiments()])
     tags = [run.data.tags for run in runs]
     assert {t["tunescape.best_trial_id"] for t in tags if "tunescape.best_trial_id" in t} == {first}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from callback_cases import Counts, Raises, Recreates
 from failing_envs import FailingEnv
-from mlflow.tracking import MlflowClient
+from mlflow_client import mlflow_client
 from ray import tune
 
 from experiments.tracking.logger import MLflowLogger
@@ -43,7 +43,7 @@ def test_under_tune(ray_here: None, tmp_path: Path) -> None:
     assert metrics["marked"] == 20 and metrics["custom_metrics/runner_max"] == 1
     assert metrics["custom_metrics/steps_sum"] == metrics["num_env_steps_sampled"]
     assert metrics["custom_metrics/return_mean"] == metrics["episode_return_mean"]
-    runs = MlflowClient(uri).search_runs(["0", "1"])
+    runs = mlflow_client(uri).search_runs(["0", "1"])
     [run] = [r for r in runs if r.data.tags.get("tunescape.trial_id") == metrics["trial_id"]]
     names = ["marked", *(f"custom_metrics/return_{what}" for what in ("mean", "min", "max"))]
     assert {n: run.data.metrics[n] for n in names} == {n: metrics[n] for n in names}

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import yaml
 from forked_drivers import ROOT, completed
+from mlflow_client import mlflow_client
 
 from experiments import cli
 from experiments.commands.results.tracking_ui import HOST, serve, store_of, ui_command
@@ -85,12 +86,11 @@ def test_resume_of_a_finished_run_changes_nothing(trained: tuple[Path, str]) -> 
 
 def test_the_best_policy_is_a_model_in_mlflow(trained: tuple[Path, str]) -> None:
     from mlflow import pyfunc
-    from mlflow.tracking import MlflowClient
 
     from trainables.core.policy.policy import Policy
 
     folder, output = trained
-    client = MlflowClient(f"sqlite:///{folder}/runs/mlflow.db")
+    client = mlflow_client(f"sqlite:///{folder}/runs/mlflow.db")
     (model,) = client.search_logged_models(["1"])
     assert f"MLflow model: {model.model_uri}" in output
     observations = np.zeros((3, 4), np.float32)
@@ -105,11 +105,9 @@ def test_the_best_policy_is_a_model_in_mlflow(trained: tuple[Path, str]) -> None
 
 
 def test_the_sweeps_run_in_mlflow_tells_what_came_out(trained: tuple[Path, str]) -> None:
-    from mlflow.tracking import MlflowClient
-
     folder, output = trained
     assert f"Report: {Path('runs', 'one', 'report.html')}" in output
-    client = MlflowClient(f"sqlite:///{folder}/runs/mlflow.db")
+    client = mlflow_client(f"sqlite:///{folder}/runs/mlflow.db")
     (sweep,) = client.search_runs(["1"], "tags.`tunescape.kind` = 'sweep'")
     kept = {artifact.path for artifact in client.list_artifacts(sweep.info.run_id)}
     assert kept >= {"report.html", "plots", "best_policy", "spec.yaml", "environment.json"}

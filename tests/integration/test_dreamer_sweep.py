@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlflow.tracking import MlflowClient
+from mlflow_client import mlflow_client
 from report_pages import parse_page
 from small_runs import small
 
@@ -54,7 +54,7 @@ def test_report_and_mlflow_show_what_the_model_expects(
     moved = outcome.folder.rename(tmp_path / "moved")  # as an old folder that was copied
     assert shown(write_report(moved)) == picture
 
-    client = MlflowClient(made.tracking_uri)
+    client = mlflow_client(made.tracking_uri)
     found = client.search_runs([e.experiment_id for e in client.search_experiments()])
     (parent,) = [run for run in found if PARENT_TAG not in run.data.tags]
     plots = {file.path for file in client.list_artifacts(parent.info.run_id, "plots")}
@@ -63,7 +63,7 @@ def test_report_and_mlflow_show_what_the_model_expects(
     _check_model(client, outcome.model, monkeypatch)
 
 
-def _check_model(client: MlflowClient, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def _check_model(client: Any, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It acts, and its state is of use for the step after."""
     from mlflow import pyfunc
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlflow.tracking import MlflowClient
+from mlflow_client import mlflow_client
 from page_blocks import block_with, blocks
 from recorded_data import recorded
 
@@ -57,7 +57,7 @@ def test_without_a_simulator(tmp_path: Path) -> None:
     values = [trial.last(FQE) for trial in load_sweep(outcome.folder).trials]
     assert len(values) == 3 and all(math.isfinite(value or math.nan) for value in values)
     assert (outcome.folder / "best").is_dir()
-    client = MlflowClient(made.tracking_uri)
+    client = mlflow_client(made.tracking_uri)
     found = client.search_runs([e.experiment_id for e in client.search_experiments()])
     reported = {name for run in found for name in run.data.metrics}
     assert {FQE, "evaluation/ope/fqe/v_behavior", "evaluation/ope/dr/low"} <= reported

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mlflow_client import mlflow_client
 
 from analysis import trials_frame
 from experiments.running.results import Outcome
@@ -61,13 +62,11 @@ def test_trials_of_hosts_are_those_of_processes(
 def test_mlflow_tables_and_report_say_which_trials_shared_a_process(
     hosted: tuple[Sweep, Outcome],
 ) -> None:
-    from mlflow.tracking import MlflowClient
-
     sweep, outcome = hosted
     by_trial = {r.metrics["trial_id"]: r.metrics["host"] for r in outcome.results}
     assert sorted(by_trial.values()) == [0, 0, 1, 1]
 
-    client = MlflowClient(sweep.tracking_uri)
+    client = mlflow_client(sweep.tracking_uri)
     runs = client.search_runs([e.experiment_id for e in client.search_experiments()])
     tags = {run.data.tags.get("tunescape.trial_id"): run.data.tags for run in runs}
     parent = tags.pop(None)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mlflow.tracking import MlflowClient
+from mlflow_client import mlflow_client
 from report_pages import parse_page
 from rich.console import Console
 from small_runs import settings_of
@@ -66,7 +66,7 @@ def test_report_and_mlflow_show_the_league(tmp_path: Path) -> None:
     again = parse_page(write_report(outcome.folder, metric="league/hunter/elo"))
     assert "s-league" in again.ids and "league/hunter/elo" in again.text  # its curve
 
-    client = MlflowClient(made.tracking_uri)
+    client = mlflow_client(made.tracking_uri)
     found = client.search_runs([e.experiment_id for e in client.search_experiments()])
     (parent,) = [run for run in found if PARENT_TAG not in run.data.tags]
     plots = {file.path for file in client.list_artifacts(parent.info.run_id, "plots")}

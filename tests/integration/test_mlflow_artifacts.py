@@ -15,7 +15,7 @@ import pytest
 import yaml
 from analysis_sweeps import add_checkpoint, make_sweep, row
 from logged_trials import finish, trial_of
-from mlflow.tracking import MlflowClient
+from mlflow_client import mlflow_client
 from rich.console import Console
 
 from analysis import load_sweep
@@ -71,15 +71,15 @@ def _log(folder: Path, *, page: str = "") -> MLflowLogger:
     return logger
 
 
-def _parent(folder: Path) -> tuple[MlflowClient, Any]:
-    client = MlflowClient(f"sqlite:///{folder.parent}/mlflow.db")
+def _parent(folder: Path) -> tuple[Any, Any]:
+    client = mlflow_client(f"sqlite:///{folder.parent}/mlflow.db")
     (experiment,) = client.search_experiments(filter_string="name = 'tunescape'")
     runs = client.search_runs([experiment.experiment_id])
     (parent,) = [run for run in runs if PARENT_TAG not in run.data.tags]
     return client, parent
 
 
-def _paths(client: MlflowClient, run: Any, place: str | None = None) -> set[str]:
+def _paths(client: Any, run: Any, place: str | None = None) -> set[str]:
     return {artifact.path for artifact in client.list_artifacts(run.info.run_id, place)}
 
 

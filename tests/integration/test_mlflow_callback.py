@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mlflow.tracking import MlflowClient
+from mlflow_client import mlflow_client
 from ray import tune
 from small_runs import small
 from sweep_dummy import Dummy
@@ -51,7 +51,7 @@ def fit(
 
 def runs_of(uri: str, experiment: str = "tunescape") -> tuple[list[Any], list[Any]]:
     """The parents and the children, the best first."""
-    client = MlflowClient(uri)
+    client = mlflow_client(uri)
     found = client.get_experiment_by_name(experiment)
     runs = client.search_runs([found.experiment_id], order_by=[f"metrics.{SCORE} DESC"])
     parents = [run for run in runs if PARENT_TAG not in run.data.tags]
@@ -72,7 +72,7 @@ def test_a_tuner_is_logged_as_a_sweep(tmp_path: Path) -> None:
     assert best.data.tags["tunescape.best"] == "true"
     assert parent.data.tags["tunescape.best_trial_id"] == best.data.tags["tunescape.trial_id"]
     assert {run.data.tags[PARENT_TAG] for run in children} == {parent.info.run_id}
-    history = MlflowClient(uri).get_metric_history(best.info.run_id, SCORE)
+    history = mlflow_client(uri).get_metric_history(best.info.run_id, SCORE)
     assert [(point.step, point.value) for point in history] == [(100, 1.0), (200, 2.0)]
     note = parent.data.tags["mlflow.note.content"]
     assert note.startswith(f"**2** is the highest `{SCORE}`") and "spec.yaml" not in note
@@ -81,7 +81,7 @@ def test_a_tuner_is_logged_as_a_sweep(tmp_path: Path) -> None:
     assert store_of(folder) == uri
     key = parent.data.tags["tunescape.sweep_id"]
     assert f"viewStateShareKey={key}" in page_line(folder, uri, "http://127.0.0.1:5000")
-    tags = MlflowClient(uri).get_experiment(parent.info.experiment_id).tags
+    tags = mlflow_client(uri).get_experiment(parent.info.experiment_id).tags
     columns = json.loads(tags[f"mlflow.sharedViewState.{key}"])["selectedColumns"]
     assert columns[:2] == [f"metrics.`{SCORE}`", "params.`lr`"] and "gamma" not in str(columns)
 
@@ -120,7 +120,7 @@ def test_the_policy_of_our_algorithms_is_kept(tmp_path: Path) -> None:
     (parent,), (child,) = runs_of(uri)
     assert parent.info.status == "FINISHED"
     assert (tmp_path / "runs" / "plain" / "best" / "policy.json").is_file()
-    client = MlflowClient(uri)
+    client = mlflow_client(uri)
     kept = {artifact.path for artifact in client.list_artifacts(parent.info.run_id)}
     assert "best_policy" in kept
     assert parent.data.tags["tunescape.model_uri"].startswith("models:/m-")

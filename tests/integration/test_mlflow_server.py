@@ -21,7 +21,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from logged_trials import STEPS, finish, report, runs_of, trial_of
-from mlflow.tracking import MlflowClient
+from mlflow_client import mlflow_client
 
 from analysis import curves_frame
 from analysis.credentials import has_secret, scrubbed, without_credentials
@@ -139,7 +139,7 @@ def test_the_best_policy_is_a_registered_model_with_a_signature(
     parent, children = runs_of(server.uri, logger.sweep.sweep_id)
     tags = parent.data.tags
     assert tags["tunescape.registered_model"] == "models:/cartpole/1"
-    client = MlflowClient(server.uri)
+    client = mlflow_client(server.uri)
     assert [v.version for v in client.search_model_versions("name = 'cartpole'")] == ["1"]
     (output,) = children["a"].outputs.model_outputs
     assert tags["tunescape.model_uri"] == f"models:/{output.model_id}"
@@ -233,7 +233,7 @@ def test_a_server_killed_in_mid_sweep_delays_nothing_and_gets_the_rest_later(
     assert parent.info.status == "FINISHED"
     assert set(children) == {"before", *(f"t{i}" for i in range(12))}
     assert {run.info.status for run in children.values()} == {"FINISHED"}
-    client = MlflowClient(server.uri)
+    client = mlflow_client(server.uri)
     found = sum(
         len(client.get_metric_history(run.info.run_id, metric))
         for run in (parent, *children.values())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from cloning import NUM_ROWS, SMALL, Cloning
-from mlflow.tracking import MlflowClient
+from mlflow_client import mlflow_client
 from ray import tune
 from rich.console import Console
 
@@ -70,7 +70,7 @@ def test_a_sweep_is_judged_by_evaluations_and_reported(tmp_path: Path) -> None:
     assert "nvironment steps" not in words
     assert evaluate_folder(outcome.folder, episodes=3).environment == "CartPole-v1"
     # A client of its own: the tracking URI of the process would be the next test's, too.
-    client = MlflowClient(made.tracking_uri)
+    client = mlflow_client(made.tracking_uri)
     found = client.search_runs([e.experiment_id for e in client.search_experiments()])
     played = [run.data.params.get("evaluation_config/env") for run in found]  # the sweep's: None
     assert {*played} - {None} == {"CartPole-v1"}

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from dummy_sweeps import ENV_STEPS, spec_of
 from forked_drivers import COMMAND, Driver
-from mlflow import MlflowClient
+from mlflow_client import mlflow_client
 from sweep_dummy import STEPS
 from sweep_processes import wait_until
 
@@ -85,7 +85,7 @@ def test_exploits_happen_are_recorded_and_can_be_replayed(tmp_path: Path) -> Non
 
 def rates_in_mlflow(folder: Path) -> dict[str, float]:
     """The last rate that MLflow has of each trial that was mutated."""
-    client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
+    client = mlflow_client(f"sqlite:///{folder / 'mlflow.db'}")
     experiments_ = [experiment.experiment_id for experiment in client.search_experiments()]
     runs = client.search_runs(experiments_)
     found = {

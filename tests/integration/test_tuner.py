@@ -10,7 +10,7 @@ import pytest
 import yaml
 from dummy_sweeps import configs, spec_of, states_in_optuna, sweep
 from forked_drivers import Driver
-from mlflow.tracking import MlflowClient
+from mlflow_client import mlflow_client
 from sweep_dummy import STEPS
 from sweep_processes import ended, rows, wait_for_trials
 
@@ -191,7 +191,7 @@ def test_a_process_that_dies_doubles_no_rows(tmp_path: Path, frequency: int) -> 
     assert restarts == [*range(1, frequency + 1), *range(1, 9 - frequency)]
     (table,) = outcome.folder.glob("*/progress.csv")
     assert len(table.read_text().splitlines()) == 1 + 8
-    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    client = mlflow_client(f"sqlite:///{tmp_path}/mlflow.db")
     (run,) = client.search_runs(["1"], "tags.`tunescape.kind` = 'trial'")
     points = client.get_metric_history(run.info.run_id, "training_iteration")
     assert [(p.step, p.value) for p in points] == [(100 * i, i) for i in range(1, 9)]
@@ -206,7 +206,7 @@ def test_a_full_disk_ends_the_sweep_and_fails_no_trial(tmp_path: Path) -> None:
     message, folder = str(failed.value), tmp_path / "sweep"
     assert "\n" not in message and "mounted at /" in message and " is full: " in message
     assert f"`tunescape resume {folder}`" in message and failed.value.exit_status == 3
-    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
+    client = mlflow_client(f"sqlite:///{tmp_path}/mlflow.db")
     assert "RUNNING" not in [run.info.status for run in client.search_runs(["1"])]
     full.unlink()
     outcome = resume_sweep(folder)  # without retry_errored

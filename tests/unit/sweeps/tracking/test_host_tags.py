@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from analysis_sweeps import make_sweep, row
-from mlflow.tracking import MlflowClient
+from mlflow_client import mlflow_client
 
 from analysis.results.load import load_sweep
 from analysis.results.mlflow_tags import (
@@ -47,7 +47,7 @@ def report(logger: MLflowLogger, trial: Any, iteration: int, **more: Any) -> Non
 
 def runs_of(uri: str, name: str) -> dict[str, Any]:
     """The runs of a sweep by their trial's id, its own by an empty one."""
-    client = MlflowClient(uri)
+    client = mlflow_client(uri)
     ids = [experiment.experiment_id for experiment in client.search_experiments()]
     runs = client.search_runs(ids, f"tags.`{NAME_TAG}` = '{name}'")
     return {run.data.tags.get(TRIAL_TAG, ""): run for run in runs}

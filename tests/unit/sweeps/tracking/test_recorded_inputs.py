@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from mlflow.tracking import MlflowClient
+from mlflow_client import mlflow_client
 
 from experiments.commands.recording.record import record_folder
 from experiments.tracking.dataset import dataset_inputs, recorded_inputs
@@ -20,7 +20,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_a_store_keeps_them(data: Path, tmp_path: Path) -> None:
-    client = MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    client = mlflow_client(f"sqlite:///{tmp_path / 'mlflow.db'}")
     run = client.create_run(client.create_experiment("data"))
     config = {"env": "CartPole-v1", "input_": {str(data): 0.25, "sampler": 0.75}}
     client.log_inputs(run.info.run_id, datasets=dataset_inputs(config))
