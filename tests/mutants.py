@@ -354,8 +354,9 @@ def _note(number: int, column: str, test: str | None) -> None:
 def counts() -> str:
     """How many mutations each column killed, in a sentence each."""
     table = json.loads(TABLE.read_text(encoding="utf-8"))
-    known = [one for one in table if one.get("near")]
-    lines = [f"{len(known)} of {sum('near' in one for one in table)} mutants are killed near by."]
+    tried = [one for one in table if "near" in one and not one.get("equivalent")]
+    known = [one for one in tried if one["near"]]
+    lines = [f"{len(known)} of {len(tried)} mutants are killed near by."]
     default = [one for one in known if one.get("default")]
     both = [one for one in known if one.get("default") or one.get("full")]
     lines.append(f"The default tier kills {len(default)} of them, with full {len(both)}.")

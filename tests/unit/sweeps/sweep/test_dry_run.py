@@ -14,6 +14,7 @@ from experiments.commands.listing import show_list, spec_summary
 from experiments.commands.show.plan import show_plan, show_plans
 from experiments.commands.show.short_spec import short_spec
 from experiments.errors import PreflightError
+from experiments.running.final import held_out_seeds
 from experiments.spec.files import find_spec, spec_names
 from experiments.sweep.load import (
     dump_spec,
@@ -41,8 +42,9 @@ def printed(show: Any, *arguments: Any, width: int = 160, **options: Any) -> str
 
 
 def test_a_plan_is_short_unless_asked(tmp_path: Path) -> None:
-    spec = load_spec("quickstart", [f"storage={tmp_path}"])
+    spec = load_spec("quickstart", [f"storage={tmp_path}", "final={top: 2, seeds: 3}"])
     plan = printed(show_plan, Sweep.of(spec))
+    assert f"# then the best 2 configurations on the held-out seeds {held_out_seeds(spec)}" in plan
     lines = plan.splitlines()
     assert len(lines) <= SCREEN and max(map(len, lines)) < 200
     assert "  lr: {loguniform: [0.0003, 0.005]}" in lines
