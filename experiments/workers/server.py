@@ -136,10 +136,27 @@ def _become(worker: _Message, files: list[int], program: str) -> None:
     os.environ.clear()
     os.environ.update(worker["variables"])
     os.chdir(worker["folder"])
-    sys.modules["numpy"].random.seed()  # it is the only generator that a fork does not seed anew
+    _seed_anew()
     sys.path.insert(0, os.path.dirname(program))
     sys.argv = [program, *worker["arguments"]]
     runpy.run_path(program, run_name="__main__")
+
+
+def _seed_anew() -> None:
+    """Give this fork random numbers of its own, which its siblings do not draw, too.
+
+    | Generator | In a fork |
+    |---|---|
+    | NumPy's default one, which SciPy and scikit-learn use | seeded here |
+    | PyTorch's default ones, of the CPU and of each device | seeded here |
+    | Ray's, of ids | see `_skip_ids` |
+    | Python's, also of names of temporary files | seeded by Python in each fork |
+    | `uuid.uuid4`, `secrets`, OpenSSL | the system's, never inherited |
+    | the seed of `hash` | one for all forks: it orders sets of texts, and draws nothing |
+    """
+    for library in ("numpy.random", "torch.random"):
+        if (module := sys.modules.get(library)) is not None:
+            module.seed()
 
 
 def _receive(from_: socket.socket, num_files: int) -> tuple[_Message, list[int]] | None:

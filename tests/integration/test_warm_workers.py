@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -44,11 +45,13 @@ class _Told:
             "program": Path(sys.argv[0]).name,
         }
 
-    def about(self) -> tuple[int, bool, float]:
-        """Its process id, whether it had PyTorch from the first, and one of numpy's numbers."""
+    def about(self) -> tuple[int, bool, dict[str, float]]:
+        """Its process id, whether it had PyTorch from the first, and a number of each generator."""
         import numpy as np
+        import torch
 
-        return os.getpid(), self.has_torch, float(np.random.random())
+        drawn = {"numpy": float(np.random.random()), "torch": float(torch.rand(()))}
+        return os.getpid(), self.has_torch, {**drawn, "random": random.random()}
 
 
 Told: Any = _Told
@@ -126,9 +129,9 @@ def test_a_fork_has_what_a_process_has(_server: None, monkeypatch: pytest.Monkey
 def test_a_worker_is_a_fork_of_its_own(_ray: None) -> None:
     actors = [Told.remote() for _ in range(2)]
     told = ray.get([actor.about.remote() for actor in actors], timeout=120)
-    (first, warm_1, number_1), (second, warm_2, number_2) = told
+    (first, warm_1, numbers_1), (second, warm_2, numbers_2) = told
     assert warm_1 and warm_2
-    assert first != second and number_1 != number_2
+    assert first != second and not {*numbers_1.values()} & {*numbers_2.values()}
     assert Path(f"/proc/{first}/cmdline").read_text().startswith("ray::")
 
 

@@ -21,6 +21,7 @@ from trainables.core.checkpoint import (
     policy_folder,
     save_state,
 )
+from trainables.core.config.agent_mapping import PoliciesToTrain
 from trainables.core.config.settings import CODE
 from trainables.core.data.lazy_mapping import LazyMapping
 from trainables.core.errors import ConfigError
@@ -203,9 +204,10 @@ class Checkpointing(PolicyChanges):
 
     def _kept_policies(self) -> list[str]:
         """Return the ids of the policies that checkpoints hold."""
-        if self.config.checkpoint_trainable_policies_only:
-            return [*self.learner_connectors]
-        return [*self.policies]
+        if not self.config.checkpoint_trainable_policies_only:
+            return [*self.policies]
+        is_trained = PoliciesToTrain(self.config.policies_to_train, fixed=())
+        return [module_id for module_id in self.learner_connectors if is_trained(module_id)]
 
     @running
     def load_checkpoint(self, checkpoint: Any) -> None:

@@ -137,10 +137,11 @@ def test_a_function_by_name_needs_trust(tmp_path: Path) -> None:
     assert {*evaluate_folder(tmp_path / "c", episodes=1, policy_mapping=NAME).modules} == {"b"}
 
 
+@pytest.mark.parametrize("to_train", [["a"], lambda policy_id, batch: policy_id == "a"])
 def test_checkpoints_may_hold_those_alone_that_are_trained(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    to_train: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = {"policies_to_train": ["a"], "checkpoint_trainable_policies_only": True}
+    settings = {"policies_to_train": to_train, "checkpoint_trainable_policies_only": True}
     saved(tmp_path, **settings)
     assert [*policy_folders(tmp_path)] == ["a"]
     with PPO(config=config(**settings)) as fresh:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from replay_cases import SPACE, Stream
 
+from trainables import DreamerV3Config
 from trainables.core.config.replay import ReplayBufferConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.data.layout import ObservationLayout
@@ -53,6 +54,17 @@ def filled(
         added.append(with_states(stream.rollout(length)))
         buffer.add(added[-1])
     return buffer, added
+
+
+@pytest.mark.parametrize(
+    ("given", "rows"),
+    [({}, 1_000_000), ({"storage": "uint8"}, 1_000_000), ({"capacity": 9000}, 9000)],
+)
+def test_what_is_not_said_of_the_buffer_is_the_algorithms_own(
+    given: dict[str, Any], rows: int
+) -> None:
+    config = DreamerV3Config(replay_buffer_config=given).environment("CartPole-v1")
+    assert config.resolve().replay.capacity == rows
 
 
 def test_rewards_and_ends_lie_in_the_rows_that_they_led_to() -> None:

@@ -29,6 +29,7 @@ from trainables.core.config.reference.uncalled_hooks import (
     check_given,
     refuse_uncalled,
 )
+from trainables.core.config.reporting import OF_EVALUATION
 from trainables.core.config.resolved import Resolved
 from trainables.core.config.sections import HasSections, home_section
 from trainables.core.config.settings import Settings, contains_search_domain, is_search_domain
@@ -228,7 +229,8 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
 
     def get_evaluation_config_object(self) -> Self:
         """Return a copy of this config with `evaluation_config` applied."""
-        return self.copy(copy_frozen=False).update_from_dict(self.evaluation_config)
+        overrides = {**OF_EVALUATION, **self.evaluation_config}
+        return self.copy(copy_frozen=False).update_from_dict(overrides)
 
     def own_algorithm(self) -> Any:
         """Return the `Algorithm` subclass that the config class belongs to.

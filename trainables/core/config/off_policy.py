@@ -222,10 +222,13 @@ class OffPolicyConfig(AlgorithmConfig):
         values = super().resolved_values()
         length = values["state_stride"]
         low, high = self._n_steps()
+        of_algorithm = self.settings()["replay_buffer_config"].default
         return {
             **values,
             "state_stride": int(length > 0),  # the buffer keeps those that it needs
-            "replay": ReplayBufferConfig.of(self.replay_buffer_config),
+            "replay": ReplayBufferConfig.of(
+                {**of_algorithm, **ReplayBufferConfig.check(self.replay_buffer_config)}
+            ),
             "n_steps": (low, high),
             "sequence_length": length,
             "sequences": self.sequence_shape(length, high),

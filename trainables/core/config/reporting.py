@@ -14,6 +14,8 @@ from trainables.core.logs import LEVELS
 
 # Slots that are stepped together. Not those of training: the episodes would depend on them.
 _SLOTS = 8
+# What an evaluation does unless `evaluation_config` says otherwise, whatever else that says.
+OF_EVALUATION = {"explore": False}
 
 # What has no effect where a failure ends the trial, and where there are no env-runner actors.
 _OF_TOLERANCE = (
@@ -65,11 +67,11 @@ class ReportingSettings(TrainingSettings):
         risk=PROCESSES,
     )
     evaluation_config: dict[str, Any] = setting(
-        {"explore": False},
+        dict(OF_EVALUATION),
         "evaluation",
-        "what differs in an evaluation: env, env_config, explore, policy_mapping_fn, and "
-        "num_envs_per_env_runner, the slots that are stepped together (8 unless it is given; 1 "
-        "where the duration is timesteps or 'auto')",
+        "what differs in an evaluation, which does not explore unless this says so: env, "
+        "env_config, explore, policy_mapping_fn, and num_envs_per_env_runner, the slots that are "
+        "stepped together (8 unless it is given; 1 where the duration is timesteps or 'auto')",
     )
     evaluation_parallel_to_training: bool = setting(
         False,

@@ -31,13 +31,10 @@ class ImportanceSampling(ImportanceSamplingSettings, OffPolicyEstimator):
         self, recorded: RecordedEpisodes, target: TargetPolicy, rng: np.random.Generator
     ) -> Estimate:
         weights = ImportanceWeights.of(recorded, target.logp(recorded))
-        values = (self._weights(weights) * discounted_rewards(recorded)).sum(axis=1)
+        of_rewards = weights.products if self.per_decision else weights.of_episodes[:, None]
+        values = (of_rewards * discounted_rewards(recorded)).sum(axis=1)
         interval = interval_of_mean(values, rng, self.confidence, self.num_resamples)
         return Estimate(float(values.mean()), interval, {ESS: weights.effective_sample_size})
-
-    def _weights(self, weights: ImportanceWeights) -> np.ndarray:
-        """Return the weight of each reward, `[E, H]` or `[E, 1]`."""
-        return weights.products if self.per_decision else weights.of_episodes[:, None]
 
 
 @dataclass
@@ -52,11 +49,10 @@ class WeightedImportanceSampling(ImportanceSampling):
         self, recorded: RecordedEpisodes, target: TargetPolicy, rng: np.random.Generator
     ) -> Estimate:
         weights = ImportanceWeights.of(recorded, target.logp(recorded))
-        of_rewards, rewards = self._weights(weights), discounted_rewards(recorded)
+        # What the products are divided by cancels: they may be too large to sum.
+        of_rewards, rewards = weights.relative_products, discounted_rewards(recorded)
         if not self.per_decision:
-            rewards = rewards.sum(axis=1, keepdims=True)
-        scale = of_rewards.max(axis=0, keepdims=True)  # cancels; weights may be too large to sum
-        of_rewards = of_rewards / np.where(scale > 0, scale, 1.0)
+            of_rewards, rewards = of_rewards[:, -1:], rewards.sum(axis=1, keepdims=True)
         weighted = of_rewards * rewards
 
         def value(counts: np.ndarray) -> np.ndarray:

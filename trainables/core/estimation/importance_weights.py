@@ -12,7 +12,7 @@ from trainables.core.estimation.episodes import RecordedEpisodes
 from trainables.core.logs import logger
 from trainables.core.overlap import rests_on_too_few
 
-_LARGEST = 600.0  # of a logarithm: exp of it, squared and summed, is still finite
+_LARGEST = 600.0  # of a logarithm: sums of exp of it are still finite
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,13 @@ class ImportanceWeights:
         """The product of ratios up to each step, its own included, `[E, H]`."""
         return _exp(np.cumsum(self.log_ratios, axis=1))
 
+    @cached_property
+    def relative_products(self) -> np.ndarray:
+        """`products` over the largest of all episodes at each step, however large, `[E, H]`."""
+        logs = np.cumsum(self.log_ratios, axis=1)
+        largest = logs.max(axis=0)
+        return np.exp(logs - np.where(largest > -np.inf, largest, 0.0))
+
     @property
     def of_episodes(self) -> np.ndarray:
         """The product of all ratios of each episode, `[E]`."""
@@ -67,11 +74,9 @@ class ImportanceWeights:
 
         It is 0 where no episode could be the target policy's.
         """
-        weights = self.of_episodes
-        largest = weights.max()
-        if not largest > 0:
+        weights = self.relative_products[:, -1]
+        if not weights.any():
             return 0.0
-        weights = weights / largest  # the largest weights are too large to be squared
         return float(weights.sum() ** 2 / np.square(weights).sum())
 
 

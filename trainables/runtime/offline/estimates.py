@@ -54,8 +54,8 @@ class OfflineEstimates:
             return {}
         policy = next(iter(self._policies.values()))
         recorded = replace(self._episodes(policy), gamma=config.gamma)
-        explore = config.evaluation_config.get("explore", config.explore)
-        target = TargetPolicy(policy, bool(explore), recorded.rows)
+        explore = bool(config.get_evaluation_config_object().explore)
+        target = TargetPolicy(policy, explore, recorded.rows)
         found: dict[str, float] = {}
         for number, (name, evaluator) in enumerate(self._evaluators.items()):
             own = evaluator.evaluate(recorded, target, _stream(seed, number))

@@ -421,7 +421,9 @@ def test_evaluation_config() -> None:
     assert evaluation.env_config == {"max_episode_steps": 50}
     assert (evaluation.env, evaluation.explore) == ("CartPole-v1", True)
     assert config.env_config == {"max_episode_steps": 500}
-    assert PPOConfig().get_evaluation_config_object().explore is False
+    for changes in ({}, {"env_config": {}}, {"num_envs_per_env_runner": 1}, PPOConfig()):
+        other = PPOConfig().evaluation(evaluation_config=changes)
+        assert other.get_evaluation_config_object().explore is False
     config.freeze()
     assert not config.get_evaluation_config_object().is_frozen
 

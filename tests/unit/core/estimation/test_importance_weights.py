@@ -58,7 +58,11 @@ def test_weights_that_overflow_are_finite_in_the_estimates() -> None:
     recorded = replace(uneven(), logp=np.full(6, -700.0))
     weights = ImportanceWeights.of(recorded, np.zeros(6))
     assert np.isfinite(weights.products).all()
-    assert weights.effective_sample_size == pytest.approx(3)
+    assert weights.effective_sample_size == pytest.approx(1)  # the longest is e^700 times as likely
+    large = ImportanceWeights(np.array([[2010.0], [2019.0], [2020.0]]))
+    relative = np.exp([-10.0, -1.0, 0.0])
+    assert large.relative_products[:, 0] == pytest.approx(relative)
+    assert large.effective_sample_size == pytest.approx(relative.sum() ** 2 / (relative**2).sum())
 
 
 def test_no_overlap_at_all() -> None:
