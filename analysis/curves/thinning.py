@@ -9,6 +9,9 @@ import numpy as np
 MIN_RUNNING = 3
 """Below so many running trials a quantile says nothing: early stopping leaves the best ones."""
 
+_FULL = 0.95
+"""From this share of the greatest budget on a trial counts as trained to the end."""
+
 Curve = tuple[np.ndarray, np.ndarray]
 """Steps and values, `[points]` each."""
 
@@ -43,6 +46,9 @@ def curve_quantiles(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return quantiles over curves on one grid; each curve counts only between its own ends.
 
+    One that ends less than its last interval before the last of all has as good as the same end:
+    trials report at slightly different steps. It keeps its last value up to there.
+
     Args:
         curves: Each with its steps in order.
         quantiles: The quantiles, each in [0, 1].
@@ -58,8 +64,46 @@ def curve_quantiles(
     if len(grid) > points:
         grid = np.linspace(grid[0], grid[-1], points)
     # [curves, grid], NaN where a trial had not begun or had ended.
-    table = np.stack([np.interp(grid, *c, left=np.nan, right=np.nan) for c in curves])
+    table = np.stack(
+        [np.interp(grid, *c, left=np.nan, right=_behind(*c, grid[-1])) for c in curves]
+    )
     enough = np.isfinite(table).sum(axis=0) >= MIN_RUNNING
     if not enough.any():
         return None
     return grid[enough], np.nanquantile(table[:, enough], quantiles, axis=0)
+
+
+def _behind(steps: np.ndarray, values: np.ndarray, end: float) -> float:
+    """Return what a curve is worth from its last step to the end of all: NaN if it ended early."""
+    has_ended_with_all = len(steps) > 1 and end - steps[-1] < steps[-1] - steps[-2]
+    return float(values[-1]) if has_ended_with_all else np.nan
+
+
+def has_full_budget(reached: Sequence[float]) -> list[bool]:
+    """Tell of each trial whether it got as far as any, or it is not known (NaN)."""
+    most = max((budget for budget in reached if np.isfinite(budget)), default=0.0)
+    return [not budget < _FULL * most for budget in reached]
+
+
+def median_curve(
+    curves: Sequence[Curve], is_full: Sequence[bool], *, points: int = 512
+) -> Curve | None:
+    """Return the median of the trials that got so far, until the first that was not stopped ends.
+
+    By the clock fast trials end first: the median of the slow ones that are left is another curve.
+
+    Args:
+        curves: Each with its steps in order.
+        is_full: Whether each has the full budget; see `has_full_budget`.
+        points: How many it has at most.
+
+    Returns:
+        None where fewer than `MIN_RUNNING` trials ran.
+    """
+    found = curve_quantiles(curves, [0.5], points=points)
+    if found is None:
+        return None
+    grid, [values] = found
+    ends = [curve[0][-1] for curve, full in zip(curves, is_full, strict=True) if full]
+    kept = grid <= min(ends, default=np.inf)
+    return (grid[kept], values[kept]) if kept.any() else None

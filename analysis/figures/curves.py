@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import plotly.graph_objects as go
 
-from analysis.curves.thinning import Curve, curve_quantiles, thin
+from analysis.curves.thinning import (
+    Curve,
+    curve_quantiles,
+    has_full_budget,
+    median_curve,
+    thin,
+)
 from analysis.figures import theme
 from analysis.figures.common import (
     base_figure,
@@ -38,8 +44,6 @@ _ALL = 60
 """Up to so many trials each one is drawn; of more the others are a band of quantiles."""
 _BANDS = ((0.05, 0.95, 0.14), (0.25, 0.75, 0.22))
 """Quantiles and opacity of the bands of the others."""
-_FULL = 0.95
-"""From this share of the greatest budget on a trial counts as trained to the end."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +84,8 @@ def _curves(data: ReportData, x: str) -> go.Figure | str | None:
     lines = [line_of(trial, data.metric, x, data.settings) for trial in trials]
     budget = data.steps if data.steps in data.axes else x
     reached = [finite(trial.frame.get(budget)).max() for trial in trials]
-    full = _FULL * max((r for r in reached if np.isfinite(r)), default=0.0)
-    lines = [replace(line, full=r >= full) for line, r in zip(lines, reached, strict=True)]
+    full = has_full_budget(reached)
+    lines = [replace(line, full=is_full) for line, is_full in zip(lines, full, strict=True)]
     return draw_curves(lines, data.metric, x, seeds=len(data.seeds))
 
 
@@ -143,10 +147,10 @@ def draw_curves(
     last_named = _NAMED if many else _NAMED + 1
     for line, curve in reversed(list(zip(lines[1:last_named], curves[1:last_named], strict=True))):
         _add_line(figure, line, thin(curve[0], curve[1], 80), theme.rgba(theme.GREY, 0.75), 1.2)
-    middle = _median(lines, curves)
+    middle = median_curve(curves, [line.full for line in lines], points=120)
     if middle is not None:
         figure.add_scatter(
-            x=small(middle[0]), y=small(middle[1][0]), mode="lines", name="median",
+            x=small(middle[0]), y=small(middle[1]), mode="lines", name="median",
             line={"color": theme.ORANGE, "width": 2.2, "dash": "dash"},
             hovertemplate="<b>median of trials</b><br>%{y:.4~g}<extra></extra>",
         )  # fmt: skip
@@ -155,20 +159,6 @@ def draw_curves(
     _add_line(figure, lines[0], best, theme.BLUE, 2.8)
     _label_ends(figure, best, middle)
     return figure
-
-
-def _median(lines: Sequence[Line], curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the median of the trials that got so far, until the first that was not stopped ends.
-
-    By the clock fast trials end first: the median of the slow ones that are left is another curve.
-    """
-    found = curve_quantiles(curves, [0.5], points=120)
-    if found is None:
-        return None
-    ends = [curve[0][-1] for line, curve in zip(lines, curves, strict=True) if line.full]
-    grid, values = found
-    kept = grid <= min(ends, default=np.inf)
-    return (grid[kept], values[:, kept]) if kept.any() else None
 
 
 def _add_line(figure: go.Figure, line: Line, curve: Curve, color: str, width: float) -> None:
@@ -204,12 +194,10 @@ def _add_bands(figure: go.Figure, others: Sequence[Curve]) -> None:
         )  # fmt: skip
 
 
-def _label_ends(
-    figure: go.Figure, best: Curve, middle: tuple[np.ndarray, np.ndarray] | None
-) -> None:
+def _label_ends(figure: go.Figure, best: Curve, middle: Curve | None) -> None:
     ends = [(float(best[0][-1]), float(best[1][-1]), "best")]
     if middle is not None:
-        ends.append((float(middle[0][-1]), float(middle[1][0][-1]), "median"))
+        ends.append((float(middle[0][-1]), float(middle[1][-1]), "median"))
     drawn = np.concatenate([np.asarray(trace.y, float) for trace in figure.data])
     low, high = padded(drawn)
     figure.update_yaxes(range=[low, high])

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from analysis.curves.thinning import has_full_budget
 from analysis.figures import theme
 from analysis.figures.common import (
     base_figure,
@@ -28,8 +29,6 @@ _MOST = 400
 """Points of a slice; of more trials every so many are drawn."""
 _HOVERED = 100
 """Up to so many trials the hover text names all settings, else only the slice's."""
-_FULL = 0.95
-"""From this share of the greatest budget on a trial counts as trained to the end."""
 _SHIFT = 0.18
 """By how much of the room between two levels a level's points are moved at most."""
 _OWN = ("trial_id", "value", "status", "env_steps")
@@ -160,10 +159,8 @@ def _add_trials(
 
 
 def _trained_to_the_end(values: pd.DataFrame) -> pd.Series:
-    steps = values["env_steps"].astype(float) if "env_steps" in values else None
-    if steps is None or not steps.notna().any():
-        return pd.Series(True, index=values.index)
-    return ~(steps < _FULL * steps.max())
+    steps = values["env_steps"].astype(float) if "env_steps" in values else [np.nan] * len(values)
+    return pd.Series(has_full_budget(steps), index=values.index)
 
 
 def _caption(values: pd.DataFrame, dependence: pd.DataFrame | None, at: float | None) -> str:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from analysis.curves.run_curves import trial_curve
-from analysis.curves.thinning import Curve, curve_quantiles
+from analysis.curves.thinning import Curve, has_full_budget, median_curve
 from analysis.home import expanded
-from analysis.names import ENV_STEPS, ITERATION, metric_label
+from analysis.names import ENV_STEPS, ITERATION, finite, metric_label
 from analysis.ranking.leaderboard import ranked
 from analysis.results.load import load_sweep
 from analysis.results.records import Sweep, TrialRecord
@@ -38,9 +38,9 @@ def plot_learning_curves(
 ) -> Path:
     """Draw the metric of every trial over training: the best one and the median stand out.
 
-    The median at a step is that of the trials that got so far; it ends where fewer than three of
-    them did. A trial of several seeds has its interquartile mean drawn, the best one also the
-    interval.
+    The median at a step is that of the trials that got so far, three at least, and ends with the
+    first that was not stopped early. A trial of several seeds has its interquartile mean drawn, the
+    best one also the interval.
 
     Args:
         results: A `ResultGrid` or the path of a sweep folder.
@@ -62,11 +62,15 @@ def plot_learning_curves(
         raise ResultsError(f"{sweep.path}: every value of {metric!r} is NaN or infinite")
     if not any(x in trial.frame for trial in order):
         x = ITERATION
-    curves = [curve for trial in order if len((curve := _curve(trial, x, metric))[0])]
+    drawn = [(trial, curve) for trial in order if len((curve := _curve(trial, x, metric))[0])]
+    curves = [curve for _, curve in drawn]
+    budget = ENV_STEPS if any(ENV_STEPS in trial.frame for trial in order) else x
+    reached = [finite(trial.frame.get(budget)).max() for trial, _ in drawn]
+    middle = median_curve(curves, has_full_budget(reached))
 
     figure = new_figure(8.0, 4.8)
     axes = figure.subplots()
-    _draw(axes, curves, order[0].trial_id, _band(order[0], x, metric))
+    _draw(axes, curves, middle, order[0].trial_id, _band(order[0], x, metric))
     axes.set_xlabel(metric_label(x))
     axes.set_ylabel(metric_label(metric))
     count = f"{len(order)} trial" + ("s" if len(order) > 1 else "")
@@ -109,7 +113,9 @@ def save(figure: Figure, out: str | Path) -> Path:
     return target
 
 
-def _draw(axes: Axes, curves: list[Curve], best_id: str, band: Band | None) -> None:
+def _draw(
+    axes: Axes, curves: list[Curve], middle: Curve | None, best_id: str, band: Band | None
+) -> None:
     from matplotlib.ticker import EngFormatter
 
     best, others = curves[0], curves[1:]
@@ -117,11 +123,8 @@ def _draw(axes: Axes, curves: list[Curve], best_id: str, band: Band | None) -> N
         marker = "o" if len(steps) == 1 else None
         label = "other trials" if number == 0 else None
         axes.plot(steps, values, color="0.72", lw=1.0, marker=marker, ms=3, label=label, zorder=1)
-    middle = curve_quantiles(curves, [0.5])
     if middle is not None:
-        axes.plot(
-            middle[0], middle[1][0], color="#1b1b1b", lw=2.0, ls="--", label="median", zorder=2
-        )
+        axes.plot(*middle, color="#1b1b1b", lw=2.0, ls="--", label="median", zorder=2)
     if band is not None:
         axes.fill_between(*band[:3], color="#0b6bcb", alpha=0.18, lw=0, label=band[3], zorder=2)
     marker = "o" if len(best[0]) == 1 else None

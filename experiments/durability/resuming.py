@@ -176,7 +176,7 @@ class Resume:
             resumption.reopen(trial, changes)
             if trial.trial_id in changes.restarted:
                 forget_results(self._scheduler, trial)
-            elif trial.trial_id in changes.longer and not take_back(self._scheduler, trial):
+            if trial.trial_id in changes.longer and not take_back(self._scheduler, trial):
                 self._prune(controller, trial)
             elif trial.is_finished():  # there is no room for it yet
                 self._waiting.append(trial)
