@@ -159,8 +159,8 @@ def _add_trials(
 
 
 def _trained_to_the_end(values: pd.DataFrame) -> pd.Series:
-    steps = values["env_steps"].astype(float) if "env_steps" in values else [np.nan] * len(values)
-    return pd.Series(has_full_budget(steps), index=values.index)
+    steps = values.get("env_steps", pd.Series(np.nan, values.index)).astype(float)
+    return pd.Series(np.array(has_full_budget(steps.tolist())), index=values.index)
 
 
 def _caption(values: pd.DataFrame, dependence: pd.DataFrame | None, at: float | None) -> str:
