@@ -98,7 +98,9 @@ class StackedStepping:
         if self._is_clipped and self._clip_by == "value":
             gradient.clamp_(-self._bounds, self._bounds)
         elif self._is_clipped:
-            gradient.mul_((self._bounds / (norm + 1e-6)).clamp_max(1.0))
+            scale = (self._bounds / (norm + 1e-6)).clamp_max(1.0)
+            # Without a bound nothing is scaled, also where the norm overflows.
+            gradient.mul_(torch.where(self._bounds.isinf(), 1.0, scale))
         return norm.squeeze(1)
 
 

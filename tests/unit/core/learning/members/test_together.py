@@ -182,6 +182,20 @@ def test_a_member_that_diverges_leaves_the_others_bits_unchanged() -> None:
         assert differ(sound[seed], diverged[seed]) == 0
 
 
+def test_a_norm_that_overflows_is_nothing_to_a_member_without_clipping() -> None:
+    distribution = DISTRIBUTIONS["discrete"]
+    members = [learner(seed, distribution, grad_clip=clip) for seed, clip in enumerate((None, 0.5))]
+    requests = []
+    for seed, one in enumerate(members):
+        batch = batch_of(torch.Generator().manual_seed(seed), one.module, distribution, 40)  # type: ignore[arg-type]
+        used = coefficients(seed, alike=False)._replace(value=(1e200, 0.5)[seed])
+        loss = partial(ppo._loss, distribution=distribution, coefficients=used)
+        requests.append(request_of(one, batch, loss, seed, 0))
+    Members(members).run(requests)
+    for one in members:
+        assert all(parameter.isfinite().all() for parameter in one.module.parameters())
+
+
 # ------------------------------------------------------------------ what cannot be together
 
 
