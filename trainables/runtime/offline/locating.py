@@ -24,6 +24,7 @@ EXTENSIONS: dict[str, tuple[str, ...]] = {
 }
 _WILD = re.compile(r"[*?[]")
 _LIST_S = 60.0
+_MOST_FILES = 200_000  # in a folder: who gives more has given the root of a disk
 
 
 def format_of(file: str) -> str | None:
@@ -101,13 +102,14 @@ def _local(item: str, path: str, format_: str | None) -> list[str]:
     if os.path.isfile(path):
         return [path]
     if os.path.isdir(path):
-        names = [
-            os.path.join(folder, name)
-            for folder, inner, here in os.walk(path)
-            if not _drop_hidden(inner)
-            for name in here
-        ]
-        return _of_folder(item, names, format_)
+        found = _of_folder(item, _walk(item, path), format_)
+        for name in found:
+            if not os.path.isfile(name):  # to read it might never end
+                raise DataError(
+                    f"{name}: is no regular file, but a pipe, a device or a link to nothing; "
+                    "allowed: files of data"
+                )
+        return found
     if _WILD.search(path):
         found = [each for each in glob.glob(path, recursive=True) if os.path.isfile(each)]
         return _of_glob(item, found)
@@ -116,10 +118,18 @@ def _local(item: str, path: str, format_: str | None) -> list[str]:
     raise DataError(f"{item}: there is no such file or folder ({path}){where}")
 
 
-def _drop_hidden(folders: list[str]) -> bool:
-    """Keep a walk out of hidden folders; always False."""
-    folders[:] = sorted(name for name in folders if not is_unfinished(name))
-    return False
+def _walk(item: str, path: str) -> list[str]:
+    """Return all that lies in a folder, but in hidden ones."""
+    names: list[str] = []
+    for folder, inner, here in os.walk(path):
+        inner[:] = sorted(name for name in inner if not is_unfinished(name))
+        names += [os.path.join(folder, name) for name in here]
+        if len(names) > _MOST_FILES:
+            raise DataError(
+                f"{item}: the folder has more than {_MOST_FILES:,} files; allowed: a folder of "
+                "data, or a glob"
+            )
+    return names
 
 
 def _remote(item: str, path: str, format_: str | None, filesystem: pa_fs.FileSystem) -> list[str]:

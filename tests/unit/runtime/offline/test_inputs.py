@@ -103,6 +103,21 @@ def test_of_files_of_several_formats_those_of_one_are_chosen(folder: Path) -> No
     assert names(folder, folder, format="json") == ["b/more.json"]
 
 
+@pytest.mark.parametrize("put", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_regular_file_is_named_and_not_read(folder: Path, put: Any) -> None:
+    put(folder / "b" / "endless.parquet")
+    with pytest.raises(DataError, match=r"b/endless\.parquet: is no regular file"):
+        find_source(str(folder))
+
+
+def test_a_folder_of_too_many_files_is_no_data(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainables.runtime.offline.locating._MOST_FILES", 1)
+    with pytest.raises(DataError, match="the folder has more than 1 files; allowed: a folder of"):
+        find_source(str(folder))
+
+
 def test_an_unreachable_store_is_given_up_and_named() -> None:
     config = {"filesystem": {"endpoint_override": "127.0.0.1:1", "scheme": "http"}}
     with pytest.raises(DataError, match="s3://bucket/data cannot be reached"):
