@@ -204,15 +204,18 @@ class Host:
             name: Of the trial that it is for; None: those that train.
 
         Raises:
-            RuntimeError: In place of SystemExit, which Ray would take as the end of all trials.
+            RuntimeError: In place of what is no `Exception`: Ray takes SystemExit as the end of all
+                trials, and KeyboardInterrupt as a call that nobody waits for any more.
         """
         with self._turn:
             torch.set_num_threads(self._num_threads)
             work = self._work = _Work(name, threading.get_ident(), time.monotonic())
             try:
                 yield
-            except SystemExit as error:
-                raise _exited(error) from error
+            except Exception:
+                raise
+            except BaseException as error:
+                raise _failed(error) from error
             finally:
                 self._work = None
                 self._longest = max(self._longest, time.monotonic() - work.since)
@@ -234,10 +237,10 @@ class Host:
             self._under_way.pop(name, None)
             if name in self._trials:
                 self._between[name] = time.monotonic()
-        if isinstance(outcome, SystemExit):
-            raise _exited(outcome) from outcome
-        if isinstance(outcome, BaseException):
+        if isinstance(outcome, Exception):
             raise outcome
+        if isinstance(outcome, BaseException):
+            raise _failed(outcome) from outcome
         return outcome
 
     # ------------------------------------------------------------------ the loop
@@ -299,10 +302,10 @@ def _that_go_on(iterations: list[_Iteration]) -> list[_Iteration]:
     return [one for one in iterations if not one.member.is_over]
 
 
-def _exited(error: SystemExit) -> RuntimeError:
-    return RuntimeError(
-        f"the trial called sys.exit({error.code!r}), in a process of several trials"
-    )
+def _failed(error: BaseException) -> RuntimeError:
+    is_exit = isinstance(error, SystemExit)
+    did = f"called sys.exit({error.code!r})" if is_exit else f"raised {type(error).__name__}"
+    return RuntimeError(f"the trial {did}, in a process of several trials")
 
 
 class _Work(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 import time
 import weakref
@@ -159,27 +158,41 @@ def test_a_trial_that_is_stopped_is_let_go() -> None:
     assert not (host._owners or host._meeting._programs)
 
 
-def test_a_trial_that_calls_exit_fails_alone() -> None:
-    """Ray takes SystemExit for the end of the whole process."""
+class _Odd(BaseException):
+    """No `Exception`."""
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (SystemExit(3), r"called sys\.exit\(3\)"),
+        (KeyboardInterrupt(), "raised KeyboardInterrupt"),
+        (_Odd(), "raised _Odd"),
+    ],
+)
+def test_a_trial_that_raises_what_is_no_exception_fails_alone(
+    error: BaseException, told: str
+) -> None:
+    """Ray takes SystemExit for the end of the process, and KeyboardInterrupt for a call's."""
 
     class Exits(PPO):
         def training_step(self) -> dict[str, float]:
-            sys.exit(3)
+            raise error
 
         def save_checkpoint(self, checkpoint_dir: str) -> None:
-            sys.exit(4)
+            raise error
 
     host = Host()
     host.make("sound", PPO, {"config": config(0)})
     host.make("exits", Exits, {"config": config(1)})
 
     def exits() -> None:
-        with pytest.raises(RuntimeError, match=r"sys\.exit\(3\)"):
+        with pytest.raises(RuntimeError, match=told):
             host.call("exits", "train", (), {})
 
     found = in_threads({"sound": lambda: host.call("sound", "train", (), {}), "exits": exits})
     assert found["sound"]["training_iteration"] == 1
-    with pytest.raises(RuntimeError, match=r"sys\.exit\(4\)"):
+    with pytest.raises(RuntimeError, match=told):
         host.call("exits", "save", (), {})
     host.make("none", PPO, {"config": config(0)})
     for name in ("sound", "exits", "none"):
