@@ -165,6 +165,7 @@ def test_a_folder_that_is_not_on_every_node_is_named(
     assert nodes_without(tmp_path, same_machine_too=True) == [address]
 
 
+@pytest.mark.full("test_placement")
 def test_the_command_line_joins_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
     """Its head has no CPU: the trial ran on another node."""
     config = {**SMALL, "num_env_runners": 1, "placement_strategy": "STRICT_SPREAD"}

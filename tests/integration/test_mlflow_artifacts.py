@@ -266,6 +266,9 @@ def test_a_report_that_fails_is_a_warning(
     assert "No report was written (RuntimeError: no fonts)" in caplog.text
 
 
+@pytest.mark.full(
+    "integration/test_mlflow_logger.py::test_a_dead_server_delays_nothing_and_is_named_once"
+)
 def test_a_server_that_is_gone_delays_the_end_by_seconds(folder: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

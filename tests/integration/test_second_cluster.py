@@ -16,6 +16,7 @@ class Own(PPO):
     """A user's."""
 
 
+@pytest.mark.full("test_every_name_is_known_after_any_import")
 def test_names_outlive_a_cluster() -> None:
     register_algorithm(Own)
     for number in range(2):

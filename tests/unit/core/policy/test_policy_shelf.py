@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from tiers import covering
 
 from trainables import PPO, DQNConfig, PPOConfig
 from trainables.core.errors import ConfigError
@@ -159,12 +160,13 @@ def same(ones: dict[str, Any], others: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings"), [(PPOConfig, PPO_SETTINGS), (DQNConfig, DQN_SETTINGS)]
+    ("of", "capacity"),
+    covering([(PPOConfig, PPO_SETTINGS), (DQNConfig, DQN_SETTINGS)], [1, 3], strength=1),
 )
-@pytest.mark.parametrize("capacity", [1, 3])
 def test_training_is_the_same_to_the_bit(
-    kind: type, settings: dict[str, Any], capacity: int, tmp_path: Path
+    of: tuple[type, dict[str, Any]], capacity: int, tmp_path: Path
 ) -> None:
+    kind, settings = of
     whole = config(kind, settings, policy_map_capacity=None).build()
     few = config(
         kind, settings, policy_map_capacity=capacity, policy_map_cache=str(tmp_path)
