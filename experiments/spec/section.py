@@ -6,7 +6,8 @@ import math
 from importlib import import_module
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from analysis.home import expanded
 
@@ -18,11 +19,20 @@ MAX_NAME = 200
 
 Kind = TypeVar("Kind")
 
-PositiveInt = Annotated[int, Field(gt=0)]
-PositiveFloat = Annotated[float, Field(gt=0)]
-Probability = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(gt=0, le=MAX_TRIALS)]
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
+
+def _no_bool(value: Any) -> Any:
+    if isinstance(value, bool):  # which pydantic would take as 1 or 0
+        raise PydanticCustomError("number_type", "Input should be a number")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_no_bool)]
+Real = Annotated[float, BeforeValidator(_no_bool)]
+PositiveInt = Annotated[Whole, Field(gt=0)]
+PositiveFloat = Annotated[Real, Field(gt=0)]
+Probability = Annotated[Real, Field(ge=0, le=1)]
+Count = Annotated[Whole, Field(gt=0, le=MAX_TRIALS)]
+Seed = Annotated[Whole, Field(ge=0, lt=2**32)]
 
 
 def _has_home(path: str) -> str:

@@ -181,6 +181,7 @@ def test_bad_overrides(tmp_path: Path, golden: Golden) -> None:
 
 MISTAKES = [
     ("num_samples: 4", "num_samples: four"),
+    ("num_samples: 4", "num_samples: true"),
     ("num_epochs: 2", "lr: -1"),
     ("num_epochs: 2", "lr: fast"),
     ("num_epochs: 2", "lr: {uniform: [0.1, 1]}"),
