@@ -12,17 +12,16 @@ from pydantic import Field, field_validator
 
 from analysis.names import ENV_STEPS
 from experiments.spec.section import (
+    NUMBER,
     FilePath,
     PositiveFloat,
     PositiveInt,
     Probability,
-    Real,
     Section,
-    Whole,
     sections_of,
 )
 
-ReductionFactor = Annotated[Real, Field(gt=1)]
+ReductionFactor = Annotated[float, Field(gt=1), NUMBER]
 
 
 class FifoScheduler(Section):
@@ -45,7 +44,7 @@ class AshaScheduler(_Timed):
     """Budget that every trial gets; by default `max_t / reduction_factor ** 2`."""
     reduction_factor: ReductionFactor = 4
     """One in so many trials goes on at each rung."""
-    brackets: Annotated[Whole, Field(gt=0, le=100)] = 1
+    brackets: Annotated[int, Field(gt=0, le=100), NUMBER] = 1
 
 
 class HyperBandScheduler(_Timed):
@@ -74,7 +73,7 @@ class MedianStoppingScheduler(_Timed):
 class _Population(_Timed):
     perturbation_interval: PositiveInt | None = None
     """Budget between two exploits; by default a twentieth of `stop`'s value of `time_attr`."""
-    quantile_fraction: Annotated[Real, Field(gt=0, le=0.5)] = 0.25
+    quantile_fraction: Annotated[float, Field(gt=0, le=0.5), NUMBER] = 0.25
     """Share of the population that is replaced, and that it is replaced by."""
     synch: bool = False
     """Whether all trials wait for each other at each interval."""
@@ -89,7 +88,7 @@ class PbtScheduler(_Population):
     """
 
     algorithm: Literal["pbt"] = "pbt"
-    burn_in_period: Annotated[Whole, Field(ge=0)] = 0
+    burn_in_period: Annotated[int, Field(ge=0), NUMBER] = 0
     """Budget before the first exploit."""
     resample_probability: Probability = 0.25
     """How often a mutated setting is drawn anew instead of being perturbed."""
@@ -121,7 +120,7 @@ class PbtReplayScheduler(Section):
     """Which trial's schedule; by default that of the trial with the best last result."""
     time_attr: str | None = None
     """What the schedule's budgets count; by default what that sweep's did."""
-    schedule: list[tuple[Annotated[Real, Field(ge=0)], dict[str, Any]]] = []
+    schedule: list[tuple[Annotated[float, Field(ge=0), NUMBER], dict[str, Any]]] = []
     """Budgets from which on settings hold, instead of a sweep: `[[0, {lr: 1e-3}], …]`."""
 
 

@@ -13,14 +13,13 @@ from experiments.spec.search_schema import RandomSearch, Search
 from experiments.spec.section import (
     MAX_NAME,
     MAX_SEEDS,
+    NUMBER,
     Count,
     FilePath,
     PositiveInt,
     Probability,
-    Real,
     Section,
     Seed,
-    Whole,
 )
 
 
@@ -35,7 +34,7 @@ class Checkpointing(Section):
     """Which checkpoints of a trial are kept: the best `num_to_keep` and the latest."""
 
     num_to_keep: PositiveInt = 2
-    frequency: Annotated[Whole, Field(ge=0)] = 10
+    frequency: Annotated[int, Field(ge=0), NUMBER] = 10
     """Training iterations between checkpoints; 0 saves only at the end."""
     at_end: bool = True
 
@@ -47,10 +46,10 @@ class Resources(Section):
     """A running cluster to join (`ip:port`, or `auto`); by default a Ray on this machine."""
     num_cpus: Count | None = None
     """CPUs of the Ray on this machine; by default all of them."""
-    num_gpus: Annotated[Whole, Field(ge=0, le=10_000)] | None = None
-    custom: dict[str, Annotated[Real, Field(gt=0)]] = {}
+    num_gpus: Annotated[int, Field(ge=0, le=10_000), NUMBER] | None = None
+    custom: dict[str, Annotated[float, Field(gt=0), NUMBER]] = {}
     """Custom resources of the Ray on this machine, e.g. `{simulator: 4}`."""
-    per_trial: dict[str, Annotated[Real, Field(gt=0)]] = {}
+    per_trial: dict[str, Annotated[float, Field(gt=0), NUMBER]] = {}
     """What a trial of a trainable of your own needs, e.g. `{CPU: 2, GPU: 0.5}`; by default what
     the trainable says, or one CPU. What our algorithms need follows from their config."""
     reuse_actors: bool | None = None
@@ -109,9 +108,9 @@ class Seeds(Section):
 class Final(Section):
     """The best configurations run again on seeds that the search has not seen."""
 
-    top: Annotated[Whole, Field(gt=0, le=1000)] = 3
+    top: Annotated[int, Field(gt=0, le=1000), NUMBER] = 3
     """How many configurations."""
-    seeds: Annotated[Whole, Field(ge=2, le=MAX_SEEDS)] = 10
+    seeds: Annotated[int, Field(ge=2, le=MAX_SEEDS), NUMBER] = 10
     """How many held-out seeds each."""
 
 
@@ -132,7 +131,7 @@ class Record(Section):
     """The policy that plays; by default actions are uniformly random."""
     env: str | None = None
     """The environment; by default that of `train`."""
-    episodes: Annotated[Whole, Field(gt=0, le=10**9)] = 100
+    episodes: Annotated[int, Field(gt=0, le=10**9), NUMBER] = 100
     epsilon: Probability = 0.0
     """Probability of each action to be uniformly random instead."""
     random_share: Probability = 0.0
@@ -182,9 +181,9 @@ class SweepSpec(Section):
     num_samples: Count = 1
     max_concurrent: Count | None = None
     """Trials at a time; by default as many as the CPUs allow."""
-    time_budget_s: Annotated[Real, Field(gt=0)] | None = None
+    time_budget_s: Annotated[float, Field(gt=0), NUMBER] | None = None
     """Wall-clock budget of the whole sweep, seconds."""
-    max_failures: Annotated[Whole, Field(ge=0)] = 1
+    max_failures: Annotated[int, Field(ge=0), NUMBER] = 1
     """How often a trial whose process died goes on from its latest checkpoint."""
     seed: Seed | None = None
     """Seed of the search and, unless `config.seed` is set, of every trial."""

@@ -8,11 +8,11 @@ from pydantic import Field
 
 from experiments.spec.section import (
     MAX_TRIALS,
+    NUMBER,
     Count,
     FilePath,
     Probability,
     Section,
-    Whole,
     sections_of,
 )
 
@@ -65,7 +65,7 @@ class TpeSearch(LearningSection):
     """Tree-structured Parzen estimator (Bergstra et al., 2011)."""
 
     algorithm: Literal["tpe"] = "tpe"
-    n_startup_trials: Annotated[Whole, Field(ge=0, le=MAX_TRIALS)] = 10
+    n_startup_trials: Annotated[int, Field(ge=0, le=MAX_TRIALS), NUMBER] = 10
     """Random trials before the estimator takes over."""
     n_ei_candidates: Count = 24
     multivariate: bool | None = None
@@ -86,7 +86,7 @@ class CmaesSearch(LearningSection):
     algorithm: Literal["cmaes"] = "cmaes"
     n_startup_trials: Count = 1
     """Random trials before the first distribution, which spans the space."""
-    population_size: Annotated[Whole, Field(ge=4, le=MAX_TRIALS)] | None = None
+    population_size: Annotated[int, Field(ge=4, le=MAX_TRIALS), NUMBER] | None = None
     """Trials of a generation, half of which make the next; by default 4 + 3 ln(settings)."""
 
 
@@ -114,7 +114,7 @@ class SobolSearch(OptunaSection):
 
 
 class _Evolution(LearningSection):
-    population_size: Annotated[Whole, Field(ge=2, le=MAX_TRIALS)] | None = None
+    population_size: Annotated[int, Field(ge=2, le=MAX_TRIALS), NUMBER] | None = None
     """Trials of a generation, the first of which is random; by default a fifth of `num_samples`,
     from 4 to 50."""
     mutation_prob: Probability | None = None

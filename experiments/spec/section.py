@@ -26,13 +26,13 @@ def _no_bool(value: Any) -> Any:
     return value
 
 
-Whole = Annotated[int, BeforeValidator(_no_bool)]
-Real = Annotated[float, BeforeValidator(_no_bool)]
-PositiveInt = Annotated[Whole, Field(gt=0)]
-PositiveFloat = Annotated[Real, Field(gt=0)]
-Probability = Annotated[Real, Field(ge=0, le=1)]
-Count = Annotated[Whole, Field(gt=0, le=MAX_TRIALS)]
-Seed = Annotated[Whole, Field(ge=0, lt=2**32)]
+NUMBER = BeforeValidator(_no_bool)
+"""Comes last: bounds of a type behind a validator are not in the JSON schema."""
+PositiveInt = Annotated[int, Field(gt=0), NUMBER]
+PositiveFloat = Annotated[float, Field(gt=0), NUMBER]
+Probability = Annotated[float, Field(ge=0, le=1), NUMBER]
+Count = Annotated[int, Field(gt=0, le=MAX_TRIALS), NUMBER]
+Seed = Annotated[int, Field(ge=0, lt=2**32), NUMBER]
 
 
 def _has_home(path: str) -> str:
