@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ray.train._internal.checkpoint_manager import _CheckpointManager
 from ray.train._internal.session import _TrainingResult
+from ray.tune import utils
 from ray.tune.experiment import Trial
 from ray.tune.result import EXPR_RESULT_FILE, TRIAL_INFO
 from ray.tune.schedulers import AsyncHyperBandScheduler, MedianStoppingRule, TrialScheduler
@@ -290,8 +291,6 @@ def own_working_folder() -> Iterator[None]:
     Tune names the folder by the sweep and the second: of two sweeps of one name on one Ray, the
     second would find the trials of the first there and copy them into its own results.
     """
-    from ray.tune import utils
-
     second = utils.date_str
     utils.date_str = lambda: f"{second()}-{uuid.uuid4().hex[:8]}"
     try:

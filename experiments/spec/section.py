@@ -27,7 +27,7 @@ def _no_bool(value: Any) -> Any:
 
 
 NUMBER = BeforeValidator(_no_bool)
-"""Comes last: bounds of a type behind a validator are not in the JSON schema."""
+"""Refuses true and false. It comes last: bounds before a validator stay in the JSON schema."""
 PositiveInt = Annotated[int, Field(gt=0), NUMBER]
 PositiveFloat = Annotated[float, Field(gt=0), NUMBER]
 Probability = Annotated[float, Field(ge=0, le=1), NUMBER]

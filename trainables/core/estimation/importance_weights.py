@@ -52,16 +52,20 @@ class ImportanceWeights:
         return _exp(self.log_ratios)
 
     @cached_property
+    def log_products(self) -> np.ndarray:
+        """The logarithm of `products`, which may be of any size, `[E, H]`."""
+        return np.cumsum(self.log_ratios, axis=1)
+
+    @cached_property
     def products(self) -> np.ndarray:
         """The product of ratios up to each step, its own included, `[E, H]`."""
-        return _exp(np.cumsum(self.log_ratios, axis=1))
+        return _exp(self.log_products)
 
     @cached_property
     def relative_products(self) -> np.ndarray:
         """`products` over the largest of all episodes at each step, however large, `[E, H]`."""
-        logs = np.cumsum(self.log_ratios, axis=1)
-        largest = logs.max(axis=0)
-        return np.exp(logs - np.where(largest > -np.inf, largest, 0.0))
+        largest = self.log_products.max(axis=0)
+        return np.exp(self.log_products - np.where(largest > -np.inf, largest, 0.0))
 
     @property
     def of_episodes(self) -> np.ndarray:

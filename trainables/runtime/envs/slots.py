@@ -298,9 +298,10 @@ def _rule(parameters: Mapping[str, Parameter]) -> str:
     """Return what a constructor is given, in words."""
     takes = ", ".join(str(parameter) for parameter in parameters.values())
     first = next(iter(parameters), None)
-    rename = "a first parameter" if first is None else f"its first parameter, {first!r}, if it is"
-    comma = "" if first is None else ","
+    whole = "a first parameter called env_config"
+    if first is not None:
+        whole = f"its first parameter, {first!r}, if it is called env_config,"
     return (
         f"the constructor takes ({takes}), and gets the entries of env_config as keywords; "
-        f"{rename} called env_config{comma} gets all of it as an EnvContext"
+        f"{whole} gets all of it as an EnvContext"
     )
