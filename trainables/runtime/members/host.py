@@ -303,8 +303,9 @@ def _that_go_on(iterations: list[_Iteration]) -> list[_Iteration]:
 
 
 def _failed(error: BaseException) -> RuntimeError:
-    is_exit = isinstance(error, SystemExit)
-    did = f"called sys.exit({error.code!r})" if is_exit else f"raised {type(error).__name__}"
+    did = f"raised {type(error).__name__}"
+    if isinstance(error, SystemExit):
+        did = f"called sys.exit({error.code!r})"
     return RuntimeError(f"the trial {did}, in a process of several trials")
 
 
