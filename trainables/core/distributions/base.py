@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +22,20 @@ ILLEGAL = torch.finfo(torch.float32).min
 
 # Log-probabilities of several actions are summed: bounded, so that the sum stays finite.
 _LEAST_LOGP = -1e30
+
+
+class Taken(NamedTuple):
+    """How environments take stored actions, flattened, `[elements]` each; see `taken_logp`.
+
+    Attributes:
+        low: The bound that an element at or below it is taken for; -inf: it is taken as it is.
+        high: The same above; inf: none.
+        log_unit: The logarithm of a stored unit over half the width of the space.
+    """
+
+    low: Tensor
+    high: Tensor
+    log_unit: Tensor
 
 
 class Distribution(ABC):
@@ -70,6 +84,19 @@ class Distribution(ABC):
     @abstractmethod
     def logp(self, inputs: Tensor, actions: Tensor) -> Tensor:
         """Return the log-probability (or density) of each row's action, `[...]`."""
+
+    def taken_logp(self, inputs: Tensor, actions: Tensor, taken: Taken) -> Tensor:
+        """Return the log-probability of what the environment is given of each row's action, `[...]`.
+
+        All actions beyond a bound are one there: it has the mass of them, not a density (Tobin,
+        1958). Densities are of actions normalised to [-1, 1], whatever is stored.
+
+        Args:
+            inputs: `[..., num_inputs]`.
+            actions: As they are stored, clipped or not, `[..., *action_shape]`.
+            taken: How the environment takes them.
+        """
+        return self.logp(inputs, actions)
 
     @abstractmethod
     def entropy(self, inputs: Tensor) -> Tensor:

@@ -7,8 +7,9 @@ import math
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
+from torch.special import log_ndtr
 
-from trainables.core.distributions.base import Distribution
+from trainables.core.distributions.base import Distribution, Taken
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 # Of a squashed Gaussian. The paper's code allows -20; below -5 a policy is as good as deterministic
@@ -50,6 +51,22 @@ class DiagGaussian(Distribution):
         scaled = (self._flat(actions) - mean) * (-log_std).exp()
         return (-0.5 * scaled.square() - log_std).sum(-1) - self._size * _HALF_LOG_2PI
 
+    def taken_logp(self, inputs: Tensor, actions: Tensor, taken: Taken) -> Tensor:
+        mean, log_std = self._parameters(inputs)
+        flat, inverse_std = self._flat(actions), (-log_std).exp()
+        density = -0.5 * ((flat - mean) * inverse_std).square() - log_std - _HALF_LOG_2PI
+        density = density - self._log_stretch(flat) - taken.log_unit
+        is_low, is_high = flat <= taken.low, flat >= taken.high
+        # Where a bound is not met, or not there, a 0 takes its place: gradients stay finite.
+        below = torch.where(is_low, (taken.low - mean) * inverse_std, 0.0)
+        above = torch.where(is_high, (mean - taken.high) * inverse_std, 0.0)
+        found = torch.where(is_low, log_ndtr(below), density)
+        return torch.where(is_high, log_ndtr(above), found).sum(-1)
+
+    def _log_stretch(self, flat: Tensor) -> Tensor | float:
+        """Return by how much an action widens around stored ones, as a logarithm of each."""
+        return 0.0
+
     def entropy(self, inputs: Tensor) -> Tensor:
         return self._parameters(inputs)[1].sum(-1) + self._size * (0.5 + _HALF_LOG_2PI)
 
@@ -74,10 +91,12 @@ class SquashedGaussian(DiagGaussian):
         return mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX)
 
     def logp(self, inputs: Tensor, actions: Tensor) -> Tensor:
+        stretch = self._log_stretch(self._flat(actions))
+        return super().logp(inputs, actions) - stretch.sum(-1)
+
+    def _log_stretch(self, flat: Tensor) -> Tensor:
         # log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2u)), stable for large |u|.
-        flat = self._flat(actions)
-        correction = 2 * (math.log(2) - flat - softplus(-2 * flat))
-        return super().logp(inputs, actions) - correction.sum(-1)
+        return 2 * (math.log(2) - flat - softplus(-2 * flat))
 
     def entropy(self, inputs: Tensor) -> Tensor:
         """Return `H(Gaussian) + E[log |dtanh/du|]`, the expectation by the trapezoidal rule.
@@ -87,8 +106,7 @@ class SquashedGaussian(DiagGaussian):
         mean, log_std = self._parameters(inputs)
         nodes, weights = _normal_quadrature(inputs.device, inputs.dtype)
         u = mean.unsqueeze(-1) + log_std.exp().unsqueeze(-1) * nodes
-        correction = 2 * (math.log(2) - u - softplus(-2 * u))
-        return super().entropy(inputs) + (correction * weights).sum(-1).sum(-1)
+        return super().entropy(inputs) + (self._log_stretch(u) * weights).sum(-1).sum(-1)
 
     def rsample(self, inputs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Draw reparametrised samples: gradients flow from them to the inputs.
@@ -102,9 +120,8 @@ class SquashedGaussian(DiagGaussian):
         """
         mean, log_std = self._parameters(inputs)
         u = mean + log_std.exp() * noise
-        correction = 2 * (math.log(2) - u - softplus(-2 * u))
         # Of the noise itself: (u - mean) / sigma would only round.
-        logp = (-0.5 * noise.square() - log_std - correction).sum(-1)
+        logp = (-0.5 * noise.square() - log_std - self._log_stretch(u)).sum(-1)
         return u.tanh(), logp - self._size * _HALF_LOG_2PI
 
     def uniform(self, inputs: Tensor, generator: torch.Generator | None = None) -> Tensor:

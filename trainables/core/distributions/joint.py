@@ -9,7 +9,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from trainables.core.distributions.base import Distribution, sum_logps
+from trainables.core.distributions.base import Distribution, Taken, sum_logps
 
 
 class Joint(Distribution):
@@ -52,6 +52,14 @@ class Joint(Distribution):
     def logp(self, inputs: Tensor, actions: Tensor) -> Tensor:
         triples = zip(self._parts, self._split(inputs), self.split(actions), strict=True)
         return sum_logps(_stack([part.logp(own, action) for part, own, action in triples]))
+
+    def taken_logp(self, inputs: Tensor, actions: Tensor, taken: Taken) -> Tensor:
+        of_parts = zip(*(column.split(self._actions) for column in taken), strict=True)
+        rows = zip(
+            self._parts, self._split(inputs), self.split(actions), of_parts, strict=True
+        )
+        logps = [part.taken_logp(own, action, Taken(*of)) for part, own, action, of in rows]
+        return sum_logps(_stack(logps))
 
     def entropy(self, inputs: Tensor) -> Tensor:
         pairs = zip(self._parts, self._split(inputs), strict=True)

@@ -18,7 +18,7 @@ from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.estimation.episodes import RecordedEpisodes
 from trainables.core.estimation.target_policy import in_parts
 from trainables.core.learning.optimizers import step
-from trainables.core.learning.recorded_actions import log_likelihood
+from trainables.core.learning.recorded_actions import bounded_log_stds
 from trainables.core.logs import logger
 from trainables.core.networks.encoders import network
 from trainables.core.policy.policy import Policy
@@ -118,13 +118,16 @@ def _likelihood(
     recorded: RecordedEpisodes,
     ids: np.ndarray,
 ) -> tuple[Tensor, Tensor]:
-    """Return what `Likelihood` says, of rows `[M]`; see `log_likelihood`."""
+    """Return what `Likelihood` says, of rows `[M]`: by the measure that the target's have."""
     features = policy.features(recorded.rows.observations(ids))
     inputs, mask = actor(features), action_mask_of(features)
     if mask is not None:
         inputs = distribution.mask(inputs, mask)
     actions = torch.from_numpy(recorded.rows.read("actions", ids)).to(policy.device)
-    return log_likelihood(inputs, actions, distribution)
+    if isinstance(distribution, Categorical):
+        return distribution.logp(inputs, actions), inputs.new_zeros(())
+    inputs, excess, _ = bounded_log_stds(inputs, distribution)
+    return policy.actions.logp(inputs, actions), excess
 
 
 @torch.no_grad()

@@ -64,6 +64,12 @@ class TargetPolicy:
         )
         if found is not None:
             return found.double().cpu().numpy()
+        if self.policy.module_to_env is not None:
+            raise ConfigError(
+                "off_policy_estimation_methods: importance weights need the probability of an "
+                "action, which module_to_env_connector changes; allowed: a policy without such "
+                "connectors, or the type 'DirectMethod'"
+            )
         if self.explore:
             raise ConfigError(
                 "off_policy_estimation_methods: importance weights need the probability of an "
@@ -90,13 +96,17 @@ class TargetPolicy:
     def draws(self, ids: np.ndarray, count: int, generator: torch.Generator) -> Tensor:
         """Return actions of the policy in rows `[M]`, as networks see them, `[M, count, d]`.
 
-        A greedy policy has one action, whatever the count.
+        Those that environments would take: clipped, as recorded ones are. A greedy policy has one
+        action, whatever the count.
         """
         inputs = self.inputs(ids)
         if not self.explore:
-            return self.distribution.encode(self.distribution.mode(inputs)).unsqueeze(1)
-        inputs = inputs.unsqueeze(1).expand(-1, count, -1)
-        return self.distribution.encode(self.distribution.sample(inputs, generator))
+            actions, count = self.distribution.mode(inputs), 1
+        else:
+            inputs = inputs.repeat_interleave(count, 0)
+            actions = self.distribution.sample(inputs, generator)
+        taken = self.policy.actions.to_stored_tensor(actions)
+        return self.distribution.encode(taken).unflatten(0, (-1, count))
 
 
 def in_parts(rows: ReadableRows, ids: np.ndarray) -> list[np.ndarray]:

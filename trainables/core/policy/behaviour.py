@@ -153,6 +153,8 @@ class Behaviour:
 def acting_logp(policy: Policy, inputs: Tensor, actions: Tensor, *, explore: bool) -> Tensor | None:
     """Return the log-probability of actions as a policy acts, `[N]`; None: it is not known.
 
+    That of what the environment is given, see `ActionConnector.logp`.
+
     Args:
         policy: Who would act.
         inputs: Of its distribution, `[N, num_inputs]`.
@@ -160,12 +162,14 @@ def acting_logp(policy: Policy, inputs: Tensor, actions: Tensor, *, explore: boo
         explore: Whether it draws its actions, or takes the most likely ones.
     """
     distribution = policy.distribution
+    if policy.module_to_env is not None:
+        return None  # several actions may become one there
     if explore:
         # Noise, on actions or parameters, has a density of its own.
         plain = type(policy.explorer) is Explorer and not policy.module.is_noisy
         if not plain or policy.explorer.uniform:
             return None
-        return distribution.logp(inputs, actions)
+        return policy.actions.logp(inputs, actions)
     if not is_discrete(distribution):
         return None  # one action has all the probability: there is no density
     same = (distribution.mode(inputs) == actions).reshape(len(inputs), -1).all(1)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from trainables.core.data.spaces import leaf_spaces
+from trainables.core.distributions.build import is_float_box
 from trainables.core.logs import logger
 from trainables.runtime.offline.columns import ColumnType, ColumnWriter
 from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
@@ -70,7 +73,7 @@ def convert(source: Source, spaces: DataSpaces, folder: Path) -> dict[str, Any]:
     try:
         for episode in _with_progress(source, spaces, writer):
             check(episode)
-            writer.add(episode)
+            writer.add(_unclipped(episode, spaces) if source.options.clip_actions else episode)
         if not writer.num_steps:
             raise DataError(f"{source.name} holds no step to learn from")
         return writer.close()
@@ -201,6 +204,22 @@ class _DataSetWriter:
     def _all(self) -> tuple[ColumnWriter, ...]:
         others = (self._episodes, self._first_rows, self._steps_before)
         return (*self._columns.values(), *others)
+
+
+def _unclipped(episode: Episode, spaces: DataSpaces) -> Episode:
+    """Return an episode with the log-probabilities of those actions that no clipping changed.
+
+    What was noted of the others is a density of what is no longer there: NaN takes its place.
+    """
+    if episode.logp is None:
+        return episode
+    on_bound = np.zeros(len(episode), bool)
+    leaves = spaces.action_layout.leaves(episode.actions)
+    for path, space in leaf_spaces(spaces.action, "action space").items():
+        if is_float_box(space):
+            met = (leaves[path] <= space.low) | (leaves[path] >= space.high)
+            on_bound |= met.reshape(len(episode), -1).any(1)
+    return replace(episode, logp=np.where(on_bound, np.float32(np.nan), episode.logp))
 
 
 def _goes_on(before: Episode, after: Episode) -> bool:

@@ -73,7 +73,6 @@ class Output:
                 module_id,
                 self._thread,
                 self._name if len(policies) == 1 else f"{self._name}-{module_id}",
-                bool(config.uses_logp),
             )
             for module_id, policy in policies.items()
         }

@@ -30,16 +30,12 @@ class RolloutRecorder:
         module_id: Its module.
         thread: Writes.
         name: What the ids of episodes begin with.
-        knows_logp: Whether rollouts have the log-probabilities of actions.
     """
 
-    def __init__(
-        self, policy: Policy, module_id: str, thread: WriteThread, name: str, knows_logp: bool
-    ):
+    def __init__(self, policy: Policy, module_id: str, thread: WriteThread, name: str):
         self.spaces = DataSpaces(policy.observation_space, policy.action_space)
         self._stored, self._layout = policy.observations.layout, self.spaces.obs_layout
         self._actions, self._thread = self.spaces.action_layout, thread
-        self._knows_logp = knows_logp
         self._splitter = EpisodeSplitter(name, module_id)
         self._waiting: list[Chunk] = []
         self._num_rows = self._nbytes = 0
@@ -76,8 +72,12 @@ class RolloutRecorder:
             self._first_steps = lengths.copy()
         self._env_actions[rows, slots] = self._actions.rows(env_actions)[slots]
 
-    def add(self, rollout: Rollout) -> None:
+    def add(self, rollout: Rollout, logp: np.ndarray | None) -> None:
         """Record the rollout of the fragment.
+
+        Args:
+            rollout: The rollout.
+            logp: Log-probabilities of what the environments were given, `[T, N]`; None: unknown.
 
         Raises:
             DataError: if something before could not be written.
@@ -90,7 +90,7 @@ class RolloutRecorder:
             rollout.terminated.copy(),
             rollout.truncated.copy(),
             rollout.valid.copy(),
-            rollout.logp.copy() if self._knows_logp else None,
+            logp,
             self._first_steps,
             bool(rollout.follows.all()),
         )

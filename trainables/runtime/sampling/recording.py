@@ -12,6 +12,7 @@ from torch import Tensor
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.networks.state import stacked_states, state_arrays
+from trainables.core.policy.behaviour import acting_logp
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import env_name
@@ -278,8 +279,17 @@ class SlotRecorder:
             seen = self._frames(observations.seen(rollout)[:num_steps])
             self._moments.update(observations.vector_features(seen))
         if self.output is not None:
-            self.output.add(rollout)
+            self.output.add(rollout, self._noted_logp(own))
         return rollout
+
+    def _noted_logp(self, own: _Columns) -> np.ndarray | None:
+        """Return the log-probabilities of what environments were given, `[T, N]`, if known."""
+        if own.inputs is None:
+            return None
+        shape, explores = own.actions.shape[:2], self.actor.explores
+        rows = own.inputs.flatten(0, 1), own.actions.flatten(0, 1)
+        logp = acting_logp(self.policy, *rows, explore=explores)
+        return None if logp is None else logp.view(shape).numpy()
 
     def _frames(self, seen: np.ndarray) -> np.ndarray:
         """Return those of the observations `[T, N, …]` that filters learn from."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import gymnasium as gym
@@ -243,3 +244,39 @@ def test_what_soft_actor_critic_refuses(golden: Golden) -> None:
         "action_connector/what_soft_actor_critic_refuses",
         refusals(lambda space: SoftActorCritic.distribution_of(space, {}), cases),
     )
+
+
+@pytest.mark.parametrize(("squash", "normalize"), [(False, True), (False, False), (True, True)])
+def test_what_is_clipped_has_the_mass_beyond_the_bound(squash: bool, normalize: bool) -> None:
+    """It is known again in what was recorded, and probabilities sum to one."""
+    low, high = (-1.0, 1.0) if normalize else (2.0, 6.0)
+    connector = connector_of(Box(2.0, 6.0, (1,)), squash, normalize=normalize, clip=True)
+    mean, std = 0.3 * (high - low) / 2 + (high + low) / 2, (high - low) / 2
+    inputs = torch.tensor([mean, math.log(std)]).expand(40_001, 2)
+    reach = 12.0 if squash else 3 * (high - low)
+    stored = torch.linspace(low - reach, high + reach, 40_001)[:, None]
+    logp = connector.logp(inputs, stored)
+    again = connector.to_stored(connector(stored))
+    assert torch.allclose(connector.logp(inputs, again), logp, atol=0.05 if squash else 1e-4)
+    actions = torch.from_numpy(connector(stored))[:, 0].double()
+    is_low, is_high = actions < 2.001, actions > 5.999
+    inside = ~(is_low | is_high)
+    normalised = (actions[inside] - 4) / 2  # which densities are of, whatever is stored
+    total = torch.trapezoid(logp[inside].double().exp(), normalised)
+    assert float(logp[0].exp() + logp[-1].exp() + total) == pytest.approx(1, abs=2e-3)
+    assert logp[:1000].unique().numel() == 1 and float(logp[0].exp()) > (0 if squash else 0.02)
+    given = inputs[[0, 20_000, 40_000]].clone().requires_grad_()
+    connector.logp(given, stored[[0, 20_000, 40_000]]).sum().backward()
+    assert given.grad is not None and bool(given.grad.isfinite().all())
+
+
+def test_the_probability_of_nested_actions_is_that_of_their_parts() -> None:
+    connector = connector_of(NESTED)
+    inputs = torch.randn(2, distribution_for(NESTED).num_inputs)
+    lone = connector_of(NESTED["z"])
+    places = distribution_for(NESTED["z"]).num_inputs
+    own, of_all = lone.logp(inputs[:, :places], STORED[:, :2]), connector.logp(inputs, STORED)
+    unclipped = distribution_for(NESTED).logp(inputs, STORED)
+    density = distribution_for(NESTED["z"]).logp(inputs[:, :places], STORED[:, :2])
+    torch.testing.assert_close(of_all - own, unclipped - density)
+    assert not torch.allclose(own, density)

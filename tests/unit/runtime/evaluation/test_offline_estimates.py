@@ -29,8 +29,12 @@ from trainables.core.estimation.evaluator import Estimate, OffPolicyEstimator
 from trainables.core.estimation.intervals import NO_INTERVAL
 from trainables.core.estimation.target_policy import TargetPolicy
 from trainables.core.reported_metrics import ESTIMATES
+from trainables.runtime.evaluation.record import Behaves, record_episodes
 from trainables.runtime.offline.cache import VARIABLE
+from trainables.runtime.offline.data_set import load_data_set
 from trainables.runtime.offline.episode import DataSpaces, Episode
+from trainables.runtime.offline.inputs import find_source
+from trainables.runtime.offline.recorded_episodes import episodes_of
 
 METHODS = "off_policy_estimation_methods"
 WRONG_METHODS: list[tuple[str, dict[str, Any]]] = [
@@ -352,3 +356,35 @@ def test_frame_stacks(tmp_path: Path) -> None:
     methods = {"dr": EVERY["dr"], "is": EVERY["is"]}
     with DQN({**on(folder), "frame_stack": 2, "off_policy_estimation_methods": methods}) as algo:
         assert math.isfinite(algo.evaluate()["ope/dr/v_target"])
+
+
+def test_the_policy_that_recorded_is_worth_what_it_earned(tmp_path: Path) -> None:
+    """Actions that were clipped have the weight 1, too: as training and as `record` note them."""
+    config = PPOConfig().environment("Pendulum-v1").env_runners(num_envs_per_env_runner=2)
+    config.training(lr=0.0, train_batch_size_per_learner=400, minibatch_size=400, num_epochs=1)
+    ppo = config.offline_data(output=str(tmp_path / "trained")).debugging(seed=1).build()
+    ppo.train()
+    policy = ppo.policies["default_policy"]
+    behaves = Behaves(num_episodes=2, seed=3, explore=True)
+    record_episodes(policy, "Pendulum-v1", {}, tmp_path / "recorded", behaves, name="a")
+    ppo.stop()
+    for name in ("trained", "recorded"):
+        source = find_source(str(tmp_path / name), {}, actions_normalized=False, other_keys=True)
+        spaces = DataSpaces(policy.observation_space, policy.action_space)
+        recorded = episodes_of(load_data_set(source, spaces), policy, 0.9)
+        target = TargetPolicy(policy, True, recorded.rows)
+        actions = target.recorded_actions(recorded.ids)
+        assert 0.1 < float((actions.abs() > 0.999).float().mean()) < 0.9
+        assert target.logp(recorded) == pytest.approx(recorded.logp, abs=1e-3)
+        assert float(target.draws(recorded.ids, 3, torch.Generator()).abs().max()) <= 1.0
+
+
+def test_what_clipping_changes_has_no_known_probability(tmp_path: Path) -> None:
+    spaces = DataSpaces(CARTPOLE.observation, gym.spaces.Box(-1, 1, (1,), np.float32))
+    wide = DataSpaces(CARTPOLE.observation, gym.spaces.Box(-9, 9, (1,), np.float32))
+    (episode,) = random_episodes(wide, [40])
+    folder = write(tmp_path / "data", [replace(episode, logp=np.zeros(40, np.float32))], wide)
+    source = find_source(str(folder), {"clip_actions": True}, actions_normalized=False)
+    logp = load_data_set(source, spaces).columns["logp"].take(np.arange(40))
+    changed = np.abs(episode.actions[:, 0]) > 1
+    assert 0 < changed.sum() < 40 and np.isnan(logp).tolist() == changed.tolist()

@@ -19,11 +19,16 @@ from trainables.core.data.spaces import (
     map_leaves,
     tree_of_leaves,
 )
-from trainables.core.distributions.base import Distribution
+from trainables.core.distributions.base import Distribution, Taken
 from trainables.core.distributions.build import is_float_box
 from trainables.core.distributions.gaussian import SquashedGaussian
 from trainables.core.distributions.joint import Joint
 from trainables.core.errors import ConfigError
+
+
+# How far before a bound, in halves of the width, an element is taken for the bound.
+_ROUNDED, _SATURATED = 1e-6, 1e-4
+_ROUNDINGS = 64  # of the environment's type: tanh is then told within a hundredth
 
 
 class ActionConnector:
@@ -58,6 +63,8 @@ class ActionConnector:
             self._leaves.append(_Continuous(leaf, path, is_squashed, normalize, clip))
         self._sizes = [math.prod(leaf.shape or ()) for leaf in self._spaces.values()]
         self._is_plain = PLAIN in self._spaces
+        self._distribution = distribution
+        self._taken = self._how_taken()
 
     def __call__(self, actions: Tensor) -> Any:
         """Return actions for a vector environment, of the dtypes of its space and inside it.
@@ -84,6 +91,19 @@ class ActionConnector:
         if self._is_plain:
             return stored[0].to(self._dtype)
         return torch.cat([part.reshape(part.shape[0], -1) for part in stored], -1).to(self._dtype)
+
+    def logp(self, inputs: Tensor, actions: Tensor) -> Tensor:
+        """Return the log-probability of what the environment is given of actions, `[N]`.
+
+        What a policy recorded, and what another one would have recorded, is measured by this: it
+        is the same for stored actions and for those that `to_stored` gives of the environment's.
+
+        Args:
+            inputs: Inputs of the distribution, `[N, num_inputs]`.
+            actions: Stored actions, clipped or not, `[N, …]`.
+        """
+        taken = Taken(*(column.to(inputs.device) for column in self._taken))
+        return self._distribution.taken_logp(inputs, actions, taken)
 
     def _split(self, actions: Tensor) -> list[tuple[str, _Discrete | _Continuous, Tensor]]:
         """Return path, leaf and stored actions `[N, *shape]` of each."""
@@ -112,7 +132,12 @@ class ActionConnector:
             return self
         made = copy(self)
         made._leaves = leaves
+        made._taken = made._how_taken()
         return made
+
+    def _how_taken(self) -> Taken:
+        columns = zip(*(leaf.taken() for leaf in self._leaves), strict=True)
+        return Taken(*map(torch.cat, columns))
 
     def to_stored(self, actions: Any, *, batched: bool = True) -> Tensor:
         """Return an environment's actions as they are stored: undoes a call, but for rounding.
@@ -142,7 +167,7 @@ class _Discrete:
     """The way from choices counted from 0 to choices of the space, by what it starts at."""
 
     def __init__(self, space: gym.Space):
-        self._dtype = torch_dtype(space.dtype)
+        self._dtype, self._size = torch_dtype(space.dtype), math.prod(space.shape or ())
         if isinstance(space, gym.spaces.Box):
             start = space.low
         else:
@@ -152,6 +177,11 @@ class _Discrete:
 
     def scaled(self, unsquash: bool | None, clip: bool | None) -> _Discrete:
         return self  # choices have no bounds to be stretched to
+
+    def taken(self) -> Taken:
+        """Return that choices are taken as they are."""
+        none = torch.full((self._size,), math.inf)
+        return Taken(-none, none, torch.zeros(self._size))
 
     def tensor(self, actions: Tensor) -> Tensor:
         """Return choices of the space `[N, *shape]`."""
@@ -201,6 +231,27 @@ class _Continuous:
         made._clips = made._unsquashes or (self._clip if clip is None else clip)
         same = (made._stretches, made._clips) == (self._stretches, self._clips)
         return self if same else made
+
+    def taken(self) -> Taken:
+        """Return where elements are taken for a bound: a rounding before it, so that none is lost.
+
+        The way to the environment's type and back rounds. Close to a bound tanh leaves so few
+        digits that the stored action, and with it the density, could not be told.
+        """
+        center, _, half, low, high = (part.double().flatten() for part in self._constants)
+        ends = [(end - center) / half if self._stretches else end for end in (low, high)]
+        unit = half if self._stretches else torch.ones_like(half)
+        largest = torch.where(low.isfinite() & high.isfinite(), low.abs().maximum(high.abs()), 1)
+        eps = max(torch.finfo(dtype).eps for dtype in (self._dtype, torch.float32))
+        least = _SATURATED if self._squashes else _ROUNDED
+        margin = (_ROUNDINGS * eps * largest / unit).clamp(least, 0.5)
+        ends = [ends[0] + margin, ends[1] - margin]
+        if self._squashes:
+            ends = [end.atanh() for end in ends]
+        if not self._clips:
+            ends = [torch.full_like(low, -math.inf), torch.full_like(low, math.inf)]
+        log_unit = torch.zeros_like(half) if self._stretches else -half.log()
+        return Taken(*(part.float() for part in (*ends, log_unit)))
 
     def tensor(self, actions: Tensor) -> Tensor:
         """Return elements of the Box `[N, *shape]`."""
