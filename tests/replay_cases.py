@@ -12,6 +12,7 @@ from trainables.core.config.replay import ReplayBufferConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.data.layout import ObservationLayout
 from trainables.runtime.replay.buffer import ReplayBuffer
+from trainables.runtime.replay.stores import StateLayout
 
 SPACE = gym.spaces.Box(-1, 1e6, (4,), np.float32)
 
@@ -21,12 +22,13 @@ def make_buffer(
     seed: int = 0,
     space: gym.Space = SPACE,
     num_frames: int = 1,
+    states: StateLayout | None = None,
     **settings: Any,
 ) -> ReplayBuffer:
     config = ReplayBufferConfig(**ReplayBufferConfig.check(settings))
     layout = ObservationLayout(space)
     seeds = np.random.SeedSequence(seed)
-    return ReplayBuffer(config, layout, (), torch.int64, num_slots, seeds, num_frames)
+    return ReplayBuffer(config, layout, (), torch.int64, num_slots, seeds, num_frames, states)
 
 
 class Stream:
@@ -86,6 +88,8 @@ class Stream:
                 reward = self.rng.normal()
             obs.append(self._obs(slot))
             rows.append((self.actions, reward, terminated, truncated, valid))
+        if not length:  # nothing happens: a row of padding
+            obs, rows = obs * 2, [(0, 0.0, False, False, False)]
         actions, rewards, terminated, truncated, valid = (
             np.array(column)[:, None] for column in zip(*rows, strict=True)
         )
@@ -95,9 +99,9 @@ class Stream:
             rewards=rewards.astype(np.float32),
             terminated=terminated,
             truncated=truncated,
-            logp=np.zeros((length, 1), np.float32),
+            logp=np.zeros(valid.shape, np.float32),
             valid=valid,
-            continues=np.ones((length, 1), bool),  # not to be trusted
+            continues=np.ones(valid.shape, bool),  # not to be trusted
             weights_version=np.zeros(1, np.int64),
             follows=np.array([follows]),
         )

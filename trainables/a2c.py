@@ -188,15 +188,15 @@ def a2c_update(
     """
     worker.set_rates(rates)
     results = {}
-    for module_id, rollout in rollouts.items():
-        if not all_steps(rollout, worker.ranks):
-            continue
+    # All before any update, which may move the encoder of others (`shared_encoders`).
+    batches = {
+        module_id: _batch(worker, module_id, rollout)
+        for module_id, rollout in rollouts.items()
+        if all_steps(rollout, worker.ranks)
+    }
+    for module_id, batch in batches.items():
         config: A2CConfig = worker.config_of(module_id)
         policy = worker.policies[module_id]
-        rollout = worker.with_parts(module_id, rollout)
-        batch = with_advantages(
-            rollout, policy, config, worker.ranks, rows_at_once=config.microbatch_size
-        )
         ids = batch.pop("ids", None)
         scale = advantage_scale(batch, config, worker.ranks)
         if config.normalize_advantages:
@@ -210,6 +210,17 @@ def a2c_update(
             results[module_id]["vf_explained_var"] = explained_by_values(batch, worker.ranks)
         worker.share_encoder(module_id)
     return results
+
+
+def _batch(worker: LearnerWorker, module_id: str, rollout: Rollout) -> Batch:
+    config: A2CConfig = worker.config_of(module_id)
+    return with_advantages(
+        worker.with_parts(module_id, rollout),
+        worker.policies[module_id],
+        config,
+        worker.ranks,
+        rows_at_once=config.microbatch_size,
+    )
 
 
 def make_loss(policy: Policy, coefficients: A2CCoefficients) -> LossFn:

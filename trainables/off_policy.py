@@ -107,10 +107,20 @@ class OffPolicy(Algorithm):
         """Sample and store; returns the new steps that updates are due for, by module id."""
         if not self.config.needs_env:
             return dict.fromkeys(self.experience, 0)  # see `_draws` for whom to train
+        before = self._num_sampled
         rollouts = self.sample()
-        new_steps, chosen = self.experience.add(rollouts), self._choice(rollouts)
+        # Modules of one agent each wait for rows of their own slots.
+        sampled = self._num_sampled - before if self.config.is_multi_agent() else None
+        new_steps, chosen = self.experience.add(rollouts, sampled), self._choice(rollouts)
         self._left_out = rollouts.keys() - chosen.keys()
         return {m: steps for m, steps in new_steps.items() if m not in self._left_out}
+
+    @property
+    def _num_sampled(self) -> int:
+        """Steps so far, as `count_steps_by` counts them."""
+        if self.config.count_steps_by == "agent_steps":
+            return self.num_agent_steps_sampled
+        return self.num_env_steps_sampled
 
     def set_up_learning(self, seed: np.random.SeedSequence) -> None:
         trained = self.trained_policies

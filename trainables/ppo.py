@@ -240,20 +240,17 @@ def ppo_update(
     """
     worker.set_rates(rates)
     results = {}
-    for module_id, rollout in rollouts.items():
-        if not all_steps(rollout, worker.ranks):
-            continue
+    # All before any update: one may move the encoder of others (`shared_encoders`), whose values,
+    # and whose old policy in the KL penalty, would be of no policy that ever acted.
+    batches = {
+        module_id: _batch(worker, module_id, rollout)
+        for module_id, rollout in rollouts.items()
+        if all_steps(rollout, worker.ranks)
+    }
+    for module_id, batch in batches.items():
         config: PPOConfig = worker.config_of(module_id)
         resolved, policy = worker.resolved_of(module_id), worker.policies[module_id]
         items_at_once = num_items(config.minibatch_size, resolved.state_stride)
-        batch = with_advantages(
-            worker.with_parts(module_id, rollout),
-            policy,
-            config,
-            worker.ranks,
-            dist_inputs=config.use_kl_loss,
-            rows_at_once=config.minibatch_size,
-        )
         ids = batch.pop("ids", None)
         scale = advantage_scale(batch, config, worker.ranks)
         in_minibatches = config.normalize_advantages and not policy.is_recurrent
@@ -277,6 +274,18 @@ def ppo_update(
         results[module_id] |= diagnostics(batch, policy, config, items_at_once, worker.ranks)
         worker.share_encoder(module_id)
     return results
+
+
+def _batch(worker: LearnerWorker, module_id: str, rollout: Rollout) -> Batch:
+    config: PPOConfig = worker.config_of(module_id)
+    return with_advantages(
+        worker.with_parts(module_id, rollout),
+        worker.policies[module_id],
+        config,
+        worker.ranks,
+        dist_inputs=config.use_kl_loss,
+        rows_at_once=config.minibatch_size,
+    )
 
 
 def make_loss(policy: Policy, coefficients: PPOCoefficients) -> LossFn:

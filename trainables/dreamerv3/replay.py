@@ -41,9 +41,9 @@ class SequenceReplay(ReplayBuffer):
 
     def add(self, rollout: Rollout) -> None:
         rows = self._rows
-        before = rows.oldest + rows.filled
+        before = self._oldest + rows.filled
         super().add(rollout)
-        after = rows.oldest + rows.filled
+        after = self._oldest + rows.filled
         self._num_written += (after - before) % rows.num_positions
         # The newest position is a sentinel's, which the next rollout overwrites.
         while self._num_lined_up + self._length < self._num_written:
@@ -52,6 +52,11 @@ class SequenceReplay(ReplayBuffer):
 
     def num_sequences(self, length: int) -> int:
         return max(0, self._rows.filled - self._num_kept_apart - length) * self.num_slots
+
+    @property
+    def _oldest(self) -> int:
+        """The oldest position: of all slots, whose time is one, as there is one agent."""
+        return int(self._rows.oldest(np.array(0)))
 
     @property
     def _num_kept_apart(self) -> int:
@@ -98,7 +103,7 @@ class SequenceReplay(ReplayBuffer):
         """Return positions in the ring and slots of first rows: of the line, then uniform."""
         rows = self._rows
         count = rows.filled - self._num_kept_apart - length
-        first = rows.oldest + self._num_kept_apart
+        first = self._oldest + self._num_kept_apart
         drawn = self._rng.integers(count * self.num_slots, size=batch_size)
         positions, slots = np.divmod(drawn, self.num_slots)
         positions += first

@@ -121,6 +121,32 @@ def test_each_module_has_the_updates_that_are_due_for_its_own_steps() -> None:
         assert experience["other"].num_added == before
 
 
+@pytest.mark.parametrize("count_by", ["env_steps", "agent_steps"])
+def test_learning_starts_by_the_steps_that_are_counted(count_by: str, tmp_path: Any) -> None:
+    """Several agents of one policy have several rows a step."""
+    config = DQNConfig().environment("multi_agent_cartpole", env_config={"num_agents": 4})
+    config.multi_agent(policies=["a"], policy_mapping_fn={"*": "a"}, count_steps_by=count_by)
+    config.training(num_steps_sampled_before_learning_starts=40, train_batch_size_per_learner=8)
+    config.training(store_buffer_in_checkpoints=True)
+    with config.debugging(seed=1).build() as algo:
+        saved = algo.save(str(tmp_path / "early"))
+        steps = 0
+        while not algo.num_updates:
+            before, steps = steps, algo._num_sampled
+            if before < 20 <= steps:
+                saved = algo.save(str(tmp_path / "half"))
+            algo.training_step()
+        assert before < steps <= 40 < algo._num_sampled
+        rows = algo.experience["a"].num_added
+        assert rows == algo.num_agent_steps_sampled > algo.num_env_steps_sampled
+    with DQN.from_checkpoint(saved) as again:  # what was waited for is kept
+        assert again.experience._sampled["a"] >= 20 and not again.num_updates
+        while not again.num_updates:
+            steps = again._num_sampled
+            again.training_step()
+        assert steps <= 40 < again._num_sampled
+
+
 def test_importance_weights_follow_the_schedule_of_beta() -> None:
     buffer = {"type": "PrioritizedReplayBuffer", "beta": [[0, 0.5], [1000, 1.0]], "capacity": 1000}
     with DQN(TINY | {"replay_buffer_config": buffer}) as algo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,26 @@ def test_each_of_them_moves_it(kind: str, learner: str) -> None:
     for m, own in weights.items():
         assert not np.array_equal(encoders(own), encoders(before[m]))
         assert np.array_equal(heads(own), heads(before[m])) == (m != learner)
+
+
+@pytest.mark.parametrize("kind", ["PPO", "A2C"])
+def test_values_are_those_of_the_encoder_that_acted(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever policy has moved it meanwhile."""
+    module: Any = importlib.import_module(f"trainables.{kind.lower()}")
+    estimate, seen = module.with_advantages, []
+
+    def with_advantages(rollout: Any, policy: Policy, *others: Any, **options: Any) -> Any:
+        seen.append(encoders(policy.get_weights()))
+        return estimate(rollout, policy, *others, **options)
+
+    monkeypatch.setattr(module, "with_advantages", with_advantages)
+    with build(kind) as algo:
+        first = encoders(algo.get_weights()["a"])
+        algo.training_step()
+        assert not np.array_equal(encoders(algo.get_weights()["a"]), first)
+    assert len(seen) == 4 and all(np.array_equal(each, first) for each in seen)
 
 
 def test_they_learn_it_one_after_the_other() -> None:

@@ -90,7 +90,8 @@ class OffPolicyConfig(AlgorithmConfig):
     num_steps_sampled_before_learning_starts: int = setting(
         1000,
         "training",
-        "environment steps in the buffer before the first update",
+        "environment steps in the buffer before the first update; with several agents those of the "
+        "environments, or of all agents: as count_steps_by counts",
         ge=0,
         fixed="it only counts at the start of a run",
     )

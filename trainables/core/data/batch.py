@@ -47,6 +47,8 @@ class Rollout:
         weights_version: Version of the weights that acted, `[N]`, int64.
         follows: Whether this column goes on where the same one of the previous rollout ended,
             `[N]`, bool. False after a reset that no row shows: new episodes, a restored run.
+        lengths: Rows of each column, `[N]`, int64, where those of some agents had others than they:
+            what lies behind is padding, in which no time goes by. None: all T.
         states: Recurrent states before the rows 0, `state_stride`, 2 `state_stride`, … of the
             columns, `[S, N, ...]` by name, zeros where the row begins an episode; None of a
             feed-forward policy.
@@ -66,6 +68,7 @@ class Rollout:
     continues: np.ndarray
     weights_version: np.ndarray
     follows: np.ndarray
+    lengths: np.ndarray | None = None
     states: dict[str, np.ndarray] | None = None
     state_stride: int = 0
     extra: dict[str, np.ndarray] = field(default_factory=dict)
@@ -104,7 +107,11 @@ class Rollout:
         if self.states is not None:
             columns["states"] = {name: state[:, part] for name, state in self.states.items()}
         return replace(
-            self, **columns, weights_version=self.weights_version[part], follows=self.follows[part]
+            self,
+            **columns,
+            weights_version=self.weights_version[part],
+            follows=self.follows[part],
+            lengths=None if self.lengths is None else self.lengths[part],
         )
 
     def to_state(self, layout: ObservationLayout) -> dict[str, Any]:
@@ -140,6 +147,8 @@ class Rollout:
                 for name in extra
             },
         }
+        if any(rollout.lengths is not None for rollout in rollouts):
+            columns["lengths"] = np.concatenate([_lengths(rollout) for rollout in rollouts])
         for name in ("weights_version", "follows"):
             columns[name] = np.concatenate([getattr(rollout, name) for rollout in rollouts])
         for name in ("obs", *BY_ROW):
@@ -147,6 +156,12 @@ class Rollout:
             padded = [_pad(getattr(r, name), rows, name == "rewards") for r in rollouts]
             columns[name] = np.concatenate(padded, axis=1)
         return Rollout(**columns)
+
+
+def _lengths(rollout: Rollout) -> np.ndarray:
+    if rollout.lengths is not None:
+        return rollout.lengths
+    return np.full(rollout.valid.shape[1], len(rollout.valid), np.int64)
 
 
 def _concatenated_states(

@@ -55,9 +55,7 @@ class Joint(Distribution):
 
     def taken_logp(self, inputs: Tensor, actions: Tensor, taken: Taken) -> Tensor:
         of_parts = zip(*(column.split(self._actions) for column in taken), strict=True)
-        rows = zip(
-            self._parts, self._split(inputs), self.split(actions), of_parts, strict=True
-        )
+        rows = zip(self._parts, self._split(inputs), self.split(actions), of_parts, strict=True)
         logps = [part.taken_logp(own, action, Taken(*of)) for part, own, action, of in rows]
         return sum_logps(_stack(logps))
 

@@ -38,7 +38,8 @@ class DataRows(Rows):
         self.columns = {name: data.columns[name] for name in _NAMES}
         self.extra = ()
         self.num_slots, self.num_frames = 1, policy.observations.num_frames
-        self.num_rows = self.num_positions = self.filled = data.num_rows
+        self.num_rows = self.num_positions = data.num_rows
+        self._filled = np.array([data.num_rows])
         self.num_steps = data.num_steps
         self._stored, self._bound = StoredActions(policy), reward_bound
         self.obs = DataObservations(data, policy, self._actions)

@@ -267,6 +267,8 @@ def _rows(rollout: Rollout, first: int, last: int) -> Rollout:
     by_row = ("actions", "rewards", "terminated", "truncated", "logp", "valid", "continues")
     columns: dict[str, Any] = {name: getattr(rollout, name)[first:last] for name in by_row}
     columns["obs"] = rollout.obs[first : last + 1]
+    if rollout.lengths is not None:
+        columns["lengths"] = (rollout.lengths - first).clip(0, last - first)
     if rollout.states is not None and rollout.state_stride == 1:  # others are not kept
         columns["states"] = {name: part[first:last] for name, part in rollout.states.items()}
     return replace(rollout, **columns, follows=rollout.follows | (first > 0))

@@ -42,5 +42,6 @@ def _padded(rollout: Rollout, num_slots: int, goes_on: bool) -> Rollout:
     if not missing:
         return rollout
     column = rollout.slots(0, 1).without_steps()  # real observations, which networks can take
-    column = replace(column, follows=np.full_like(column.follows, goes_on))
+    nothing = np.zeros(1, np.int64)
+    column = replace(column, follows=np.full_like(column.follows, goes_on), lengths=nothing)
     return Rollout.concatenate([rollout, *[column] * missing])

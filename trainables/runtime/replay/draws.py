@@ -148,7 +148,7 @@ class Draws(ABC):
 
     def num_sequences(self, length: int) -> int:
         """Return how many sequences of `length` rows `sample_sequences` may draw."""
-        return self._rows.sequence_starts(length)[1] * self._rows.num_slots
+        return int(self._rows.sequence_starts(length)[1].sum())
 
     def sample_sequences(
         self, batch_size: int, length: int, *, n_step: int | Sequence[int] = 1
@@ -178,14 +178,15 @@ class Draws(ABC):
             ConfigError: if the buffer holds no such sequence.
         """
         rows = self._rows
-        oldest, starts = rows.sequence_starts(length)  # the last row's successor is there, too
-        if not starts:
+        oldest, counts = rows.sequence_starts(length)  # the last row's successor is there, too
+        behind = counts.cumsum()  # numbers of starts, slot by slot
+        if not behind[-1]:
             raise self._no_sequence(length)
-        drawn, slots = np.divmod(
-            self._rng.integers(starts * rows.num_slots, size=batch_size), rows.num_slots
-        )
+        number = self._rng.integers(behind[-1], size=batch_size)
+        slots = np.searchsorted(behind, number, side="right")
+        drawn = number - (behind - counts)[slots]
         stride = 1 if rows.states is None else rows.states.stride
-        run = rows.next(slots, oldest + drawn * stride + np.arange(length + 1)[:, None])
+        run = rows.next(slots, oldest[slots] + drawn * stride + np.arange(length + 1)[:, None])
         ids = run[:-1]
         columns = {name: rows.read(name, ids) for name in rows.columns}
         columns["is_last"] = rows.is_last(ids)

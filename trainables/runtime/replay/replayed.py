@@ -54,6 +54,8 @@ class Replayed(Mapping[str, Experience]):
         self._by_rounds = config.replay_ratio is None
         self._clocks = {m: Clock(own.updates_per_env_step) for m, own in configs.items()}
         self._batches_at_once = {m: self._most_at_once(m, row_bytes) for m in self._stores}
+        # Steps that a module has waited for its first update, since it had no rows.
+        self._sampled = {m: store.num_added for m, store in self._stores.items()}
         # By module id, the updates at its last refill, and how many in a row none came between.
         self._refills: dict[str, list[int]] = {m: [-1, 0] for m in self._stores}
         if not config.needs_env:
@@ -76,7 +78,10 @@ class Replayed(Mapping[str, Experience]):
         """
         new = Replayed(config, added, row_bytes)
         self._config = config
-        for name in ("_stores", "_configs", "_resolved", "_clocks", "_batches_at_once", "_refills"):
+        for name in (
+            *("_stores", "_configs", "_resolved", "_clocks"),
+            *("_batches_at_once", "_refills", "_sampled"),
+        ):
             values = getattr(self, name)
             for module_id in gone:
                 values.pop(module_id, None)
@@ -124,8 +129,15 @@ class Replayed(Mapping[str, Experience]):
         """Allocated bytes."""
         return sum(store.nbytes for store in self._stores.values())
 
-    def add(self, rollouts: Mapping[str, Rollout]) -> dict[str, int]:
+    def add(
+        self, rollouts: Mapping[str, Rollout], num_sampled: int | None = None
+    ) -> dict[str, int]:
         """Store what was sampled.
+
+        Args:
+            rollouts: By module id.
+            num_sampled: The steps of the sample, which all modules wait for; None: each waits for
+                rows of its own.
 
         Returns:
             How many of the steps updates are due for, by module id: none of those that only fill
@@ -134,15 +146,21 @@ class Replayed(Mapping[str, Experience]):
         starts = self._config.num_steps_sampled_before_learning_starts
         whole_episodes = self._config.batch_mode == "complete_episodes"
         num_new_steps = {}
-        for module_id, rollout in rollouts.items():
-            store = self._stores[module_id]
-            before = max(starts, store.num_added)
+        for module_id, store in self._stores.items():
+            before, rollout = store.num_added, rollouts.get(module_id)
+            if rollout is None:
+                self._sampled[module_id] += num_sampled or 0
+                continue
             growing: GrowingExperience = store  # type: ignore[assignment]  # who samples has these
             if whole_episodes:
                 growing.add_episodes(rollout)
             else:
                 growing.add(rollout)
-            num_new_steps[module_id] = max(0, store.num_added - before)
+            num_rows = store.num_added - before
+            steps = num_rows if num_sampled is None else num_sampled
+            self._sampled[module_id] += steps
+            beyond = min(steps, max(0, self._sampled[module_id] - starts))
+            num_new_steps[module_id] = num_rows * beyond // max(1, steps)
         return num_new_steps
 
     def is_enough(self, module_id: str) -> bool:
@@ -151,9 +169,8 @@ class Replayed(Mapping[str, Experience]):
             return True  # it does not grow: what nothing can be drawn from was refused
         starts = self._config.num_steps_sampled_before_learning_starts
         store, shape = self._stores[module_id], self._resolved[module_id].sequences
-        return store.num_added >= max(1, starts) and (
-            shape is None or store.num_sequences(shape.num_rows) > 0
-        )
+        is_due = store.num_added > 0 and self._sampled[module_id] >= starts
+        return is_due and (shape is None or store.num_sequences(shape.num_rows) > 0)
 
     def draws(self, num_new_steps: Mapping[str, int], beta: float) -> Iterator[tuple[str, Drawn]]:
         """Yield a module's id and the batches of updates that are due, several at once.
@@ -240,13 +257,15 @@ class Replayed(Mapping[str, Experience]):
                 "before its replay buffer was full enough for an update, as by a scheduler "
                 "that pauses trials; set it to True"
             )
-        for store in self._stores.values():
+        for module_id, store in self._stores.items():
             store.clear()
+            self._sampled[module_id] = store.num_added
 
     def get_progress(self) -> dict[str, Any]:
         """Return how far updates are, which is small and belongs to every checkpoint."""
         return {
             "refills": to_store(self._refills),
+            "sampled": to_store(self._sampled),
             "update_clock": to_store({m: clock.get_state() for m, clock in self._clocks.items()}),
         }
 
@@ -254,6 +273,9 @@ class Replayed(Mapping[str, Experience]):
         """Take over `get_progress`'s."""
         refills = from_store(state["refills"], self._stores)
         self._refills = {module_id: list(pair) for module_id, pair in refills.items()}
+        unknown = to_store(dict.fromkeys(self._stores, -1))
+        sampled = from_store(state.get("sampled", unknown), self._stores)
+        self._sampled = {module_id: int(count) for module_id, count in sampled.items()}
         for module_id, clock in from_store(state["update_clock"], self._stores).items():
             self._clocks[module_id].set_state(clock)
 
@@ -274,3 +296,5 @@ class Replayed(Mapping[str, Experience]):
         """
         for module_id, store in self._stores.items():
             store.set_state(state[module_id])
+            if self._sampled[module_id] < 0:  # of a checkpoint that does not say
+                self._sampled[module_id] = store.num_added

@@ -47,7 +47,6 @@ class Rows:
         num_slots: Slots.
         num_rows: num_positions * num_slots.
         num_frames: Observations that are read as one.
-        filled: Positions that have been written.
         num_steps: Valid rows now.
     """
 
@@ -59,16 +58,20 @@ class Rows:
     num_slots: int
     num_rows: int
     num_frames: int
-    filled: int
     num_steps: int
+    _filled: np.ndarray  # positions that have been written, by slot
     _valid: np.ndarray  # the column
     _runs_on: np.ndarray  # where windows run on: this row and the next are of one episode
     _ended_before: np.ndarray  # by slot, whether an episode ended in the row before the oldest
 
-    @property
-    def oldest(self) -> int:
-        """The position that was written first."""
+    def oldest(self, slots: np.ndarray) -> np.ndarray | int:
+        """Return the positions that were written first, of slots `[...]`."""
         return 0
+
+    @property
+    def filled(self) -> int:
+        """Positions that have been written, of the slot with most."""
+        return int(self._filled.max())
 
     def read(self, name: str, rows: np.ndarray) -> np.ndarray:
         """Return a new array of a column's values in rows `[...]`, as they are learned from."""
@@ -86,7 +89,7 @@ class Rows:
         """
         ended = self._ended(self.next(rows, -1))
         positions, slots = np.divmod(rows, self.num_slots)
-        ended |= (positions == self.oldest) & self._ended_before[slots]
+        ended |= (positions == self.oldest(slots)) & self._ended_before[slots]
         return ended & ~self._valid[rows]
 
     def observations(self, rows: np.ndarray) -> np.ndarray:
@@ -100,7 +103,8 @@ class Rows:
         window = self.next(rows[..., None], -lags)
         # Oldest first: a frame is seen if no later one is an episode's first, and it is older.
         begins = self.columns["is_first"].take(window[..., :0:-1])
-        age = (rows // self.num_slots - self.oldest) % self.num_positions
+        positions, slots = np.divmod(rows, self.num_slots)
+        age = (positions - self.oldest(slots)) % self.num_positions
         unseen = lags > age[..., None]
         unseen[..., :-1] |= np.logical_or.accumulate(begins, axis=-1)[..., ::-1]
         window[unseen] = 0  # any row that has been written
@@ -130,15 +134,18 @@ class Rows:
         rewards = np.where(inside, self.read("rewards", window), 0)
         return self.next(rows, lengths - 1), lengths, (rewards * powers[:, None]).sum(axis=0)
 
-    def sequence_starts(self, length: int) -> tuple[int, int]:
+    def sequence_starts(self, length: int) -> tuple[np.ndarray, np.ndarray]:
         """Return where runs of `length` rows and one more may begin: at positions with a state.
 
         Returns:
-            The oldest such position, and their number; the others follow by the states' stride.
+            The oldest such position of each slot, and their numbers, `[N]` both; the others follow
+            by the states' stride.
         """
         stride = 1 if self.states is None else self.states.stride
-        skipped = -self.oldest % stride
-        return self.oldest + skipped, max(0, -(-(self.filled - length - skipped) // stride))
+        oldest = self.oldest(np.arange(self.num_slots))
+        skipped = -oldest % stride
+        counts = np.maximum(0, -(-(self._filled - length - skipped) // stride))
+        return np.broadcast_to(oldest + skipped, counts.shape), counts
 
     def _ended(self, rows: slice | np.ndarray) -> np.ndarray:
         """Return where the action of a row ended its episode."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -14,15 +15,19 @@ from trainables.core.data.layout import ObservationLayout
 from trainables.core.errors import ConfigError
 
 
+Places = slice | np.ndarray
+"""Rows to write: a run of them, or their ids `[M]`."""
+
+
 class ObservationStore(Protocol):
-    """Observations by row, as their layout has them, written in runs of rows, read anywhere."""
+    """Observations by row, as their layout has them."""
 
     @property
     def nbytes(self) -> int:
         """Allocated bytes."""
 
-    def write(self, start: int, obs: np.ndarray) -> None:
-        """Keep `obs [M, *shape]` in the rows from `start`."""
+    def write(self, rows: Places, obs: np.ndarray) -> None:
+        """Keep `obs [M, *shape]` in so many rows."""
 
     def read(self, ids: np.ndarray) -> np.ndarray:
         """Return a new array of the rows `ids [M]`: `[M, *shape]` in the layout's own dtype."""
@@ -67,8 +72,8 @@ class NativeStore:
     def nbytes(self) -> int:
         return self._rows.nbytes
 
-    def write(self, start: int, obs: np.ndarray) -> None:
-        self._rows[start : start + len(obs)] = obs
+    def write(self, rows: Places, obs: np.ndarray) -> None:
+        self._rows[rows] = obs
 
     def read(self, ids: np.ndarray) -> np.ndarray:
         return self._rows.take(ids, axis=0)
@@ -109,9 +114,9 @@ class LeafStores:
     def nbytes(self) -> int:
         return sum(store.nbytes for store in self._stores.values())
 
-    def write(self, start: int, obs: np.ndarray) -> None:
+    def write(self, rows: Places, obs: np.ndarray) -> None:
         for name, store in self._stores.items():
-            store.write(start, obs[name])
+            store.write(rows, obs[name])
 
     def read(self, ids: np.ndarray) -> np.ndarray:
         rows = self._layout.empty(ids.shape)
@@ -146,11 +151,11 @@ class QuantizedStore:
     def nbytes(self) -> int:
         return self._rows.nbytes
 
-    def write(self, start: int, obs: np.ndarray) -> None:
+    def write(self, rows: Places, obs: np.ndarray) -> None:
         levels = (obs - self._low) * self._levels_per_unit
         np.rint(levels, out=levels)
         np.clip(levels, 0, 255, out=levels)
-        self._rows[start : start + len(obs)] = levels
+        self._rows[rows] = levels
 
     def read(self, ids: np.ndarray) -> np.ndarray:
         return self._rows.take(ids, axis=0) * self._step + self._low
@@ -194,15 +199,16 @@ class CompressedStore:
     def nbytes(self) -> int:
         return self._nbytes
 
-    def write(self, start: int, obs: np.ndarray) -> None:
-        rows = self._layout.zeros((len(obs),))  # also between the fields of a record
-        for name, leaf in self._layout.leaves(rows).items():
+    def write(self, rows: Places, obs: np.ndarray) -> None:
+        whole = self._layout.zeros((len(obs),))  # also between the fields of a record
+        for name, leaf in self._layout.leaves(whole).items():
             leaf[...] = obs if self._layout.is_plain else obs[name]
-        as_bytes = rows.reshape(len(obs), -1).view(np.uint8)
-        self._replace(start, (self._codec.compress(row, asbytes=True) for row in as_bytes))
+        as_bytes = whole.reshape(len(obs), -1).view(np.uint8)
+        ids = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
+        self._replace(ids, (self._codec.compress(row, asbytes=True) for row in as_bytes))
 
-    def _replace(self, start: int, rows: Iterator[bytes]) -> None:
-        for i, row in enumerate(rows, start):
+    def _replace(self, ids: Iterable[int], rows: Iterator[bytes]) -> None:
+        for i, row in zip(ids, rows, strict=False):
             if self._rows[i]:
                 self._nbytes -= sys.getsizeof(self._rows[i])
             self._nbytes += sys.getsizeof(row)
@@ -224,7 +230,7 @@ class CompressedStore:
     def set_state(self, state: dict[str, Any]) -> None:
         data, ends = state["bytes"].tobytes(), state["lengths"].cumsum().tolist()
         starts = [0, *ends]
-        self._replace(0, (data[a:b] for a, b in zip(starts, ends, strict=False)))
+        self._replace(count(), (data[a:b] for a, b in zip(starts, ends, strict=False)))
 
 
 class StateLayout(NamedTuple):
@@ -261,20 +267,25 @@ class StateStore:
         """Allocated bytes."""
         return sum(states.nbytes for states in self._states.values())
 
-    def write(self, start: int, rollout: Rollout) -> None:
-        """Keep those states of a rollout `[T, N]`, written from `start` on, that are due.
+    def write(self, start: np.ndarray, lengths: np.ndarray, rollout: Rollout) -> None:
+        """Keep those states of a rollout `[T, N]` that are due.
 
-        The sentinel's is zeros: it is written anew, or the row after it begins an episode.
+        The sentinels' are zeros: they are written anew, or the row after them begins an episode.
+
+        Args:
+            start: The positions of its columns' first rows, `[N]`.
+            lengths: The rows of its columns, `[N]`.
+            rollout: The rollout.
         """
         if rollout.states is None or rollout.state_stride != 1:
             raise ValueError("a replay buffer for memories needs the state before every row")
-        length = len(rollout.rewards)
-        times = np.arange(-start % self.stride, length + 1, self.stride)
-        places = (start + times) % self._num_positions // self.stride
-        inside = times < length
+        times = np.arange(len(rollout.rewards) + 1)[:, None]
+        positions = (start + times) % self._num_positions
+        is_due = positions % self.stride == 0
+        inside, sentinel = (np.nonzero(is_due & at) for at in (times < lengths, times == lengths))
         for name, states in self._states.items():
-            states[places[inside]] = rollout.states[name][times[inside]]
-            states[places[~inside]] = 0
+            states[positions[inside] // self.stride, inside[1]] = rollout.states[name][inside]
+            states[positions[sentinel] // self.stride, sentinel[1]] = 0
 
     def read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Return new arrays of the states before rows `[B]`, at positions with one, `[B, …]`."""

@@ -110,7 +110,7 @@ def test_replay_shows_what_the_wrapper_shows(storage: str) -> None:
         replay.add(rollout)
         drawn = replay.sample(200, gamma=0.9, n_step=(1, 3))
         ring = replay._rows
-        age = (drawn["ids"].numpy() // SLOTS - ring.oldest) % ring.num_positions
+        age = (drawn["ids"].numpy() // SLOTS - ring.oldest(np.array(0))) % ring.num_positions
         for name, whole in (("obs", age >= K - 1), ("next_obs", age >= K - 2)):
             for stack, is_whole in zip(drawn[name].numpy(), whole, strict=True):
                 known = by_frame[stack[-1].tobytes()]

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from replay_cases import Stream, make_buffer
 
+from trainables import DQNConfig
 from trainables.core.data.batch import Rollout
+from trainables.runtime.envs.multi_agent.multi_agent_env import MultiAgentEnv
 from trainables.runtime.replay.buffer import ReplayBuffer
 from trainables.runtime.replay.columns import fitted
+from trainables.runtime.replay.stores import StateLayout
 
 GAMMA = 0.9
 NUM_SLOTS = 4
@@ -41,7 +45,7 @@ class Agents:
 def filled(seed: int, num_positions: int, **settings: Any) -> tuple[ReplayBuffer, Truth]:
     """Return a buffer after rollouts of changing widths, of changing agents where they change.
 
-    All say that they follow, as nobody who puts columns side by side sees what was there before.
+    Those of odd seeds tell how long each column is, which may be nothing. All say that they follow, as nobody who puts columns side by side sees what was there before.
     """
     agents = Agents(seed)
     rng = agents.rng
@@ -53,8 +57,10 @@ def filled(seed: int, num_positions: int, **settings: Any) -> tuple[ReplayBuffer
             if width != len(present):
                 present = (1 + rng.permutation(NUM_AGENTS)[:width]).tolist()
         longest = int(rng.integers(1, min(7, num_positions)))
-        lengths = [int(rng.integers(1, longest + 1)) for _ in present]
-        buffer.add(agents.rollout(present, lengths))
+        least = (seed + 1) % 2
+        lengths = [longest, *(int(rng.integers(least, longest + 1)) for _ in present[1:])]
+        rollout = agents.rollout(present, lengths)
+        buffer.add(replace(rollout, lengths=np.array(lengths)) if seed % 2 else rollout)
     return buffer, agents.truth
 
 
@@ -128,6 +134,77 @@ def test_a_column_that_waited_goes_on_and_only_its_windows_end_there() -> None:
         seams = np.array([longest] if agent == 0 else [2, 4, longest])
         expected = [min(t + 3, seams[seams > t].min()) for t in steps.numpy()]
         assert ends.tolist() == expected
+
+
+def test_a_column_whose_agent_waited_goes_on_where_it_stopped() -> None:
+    """With the states that belong to its rows, however the ring wraps."""
+    states = StateLayout(2, {"h": ((1,), np.dtype(np.float32))})
+    agents, buffer = Agents(0), make_buffer(2, capacity=2 * 12, states=states)
+    agents.stream.length[:] = 100
+    lengths = [[2, 1], [0, 1], [1, 0], [3, 1], [1, 3], [0, 2], [4, 3], [1, 0], [2, 2]]
+    for count in range(1, len(lengths) + 1):
+        own = np.array(lengths[count - 1])
+        rollout = agents.rollout([1, 2], own.tolist())
+        before = {"h": rollout.obs[:-1, :, 2:3].astype(np.float32)}  # the step says it all
+        buffer.add(replace(rollout, lengths=own, states=before, state_stride=1))
+        done = np.array(lengths[:count]).sum(0)
+        assert buffer.num_steps == np.minimum(done, 11).sum()  # a sentinel takes a place
+        batch = buffer.sample(400, gamma=GAMMA, n_step=3)
+        for agent in (1, 2):
+            of_agent = batch["obs"][:, 0] == agent
+            steps, ends = batch["obs"][of_agent, 2], batch["next_obs"][of_agent, 2]
+            assert ends.tolist() == [min(t + 3, done[agent - 1]) for t in steps.numpy()]
+    drawn = buffer.sample_sequences(200, 4)
+    assert not drawn["is_first"][1:].any() and bool(drawn["valid"].all())
+    assert (drawn["state/h"][:, 0] == drawn["obs"][0, :, 2]).all()
+    assert sorted(drawn["obs"][0, :, 0].unique().tolist()) == [1, 2]
+    again = make_buffer(2, capacity=2 * 12, states=states)
+    again.set_state(buffer.get_state())
+    one, other = (b.sample_sequences(50, 4)["obs"] for b in (buffer, again))
+    assert one.tolist() == other.tolist()
+
+
+class Turns(MultiAgentEnv):
+    """Two players move in turn, 20 moves each; they see who they are and how often they moved."""
+
+    def __init__(self, config: Any = None):
+        super().__init__()
+        self.possible_agents = ["p0", "p1"]
+        box = gym.spaces.Box(-100, 100, (2,), np.float32)
+        self.observation_spaces = dict.fromkeys(self.possible_agents, box)
+        self.action_spaces = dict.fromkeys(self.possible_agents, gym.spaces.Discrete(2))
+
+    def _seen(self) -> dict[str, np.ndarray]:
+        return {f"p{self.t % 2}": np.array([self.t % 2, self.t // 2], np.float32)}
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        self.t, self.agents = 0, list(self.possible_agents)
+        return self._seen(), {}
+
+    def step(self, actions: Any) -> Any:
+        self.t += 1
+        over = self.t >= 40
+        return {} if over else self._seen(), {}, {"__all__": over}, {"__all__": False}, {}
+
+
+def test_agents_in_turn_are_replayed_as_if_each_were_alone() -> None:
+    """A row at a time: whoever waits loses neither memory, nor frames, nor steps of returns."""
+    config = DQNConfig().environment(Turns, disable_env_checking=True, frame_stack=3)
+    config.multi_agent(policies=["both"], policy_mapping_fn={"*": "both"})
+    config.training(num_steps_sampled_before_learning_starts=200, train_batch_size_per_learner=8)
+    algo = config.training(replay_buffer_config={"capacity": 4000}).build()
+    assert algo.config.get_rollout_fragment_length() == 1
+    algo.train()
+    buffer = algo.experience["both"]
+    batch = buffer.sample(400, gamma=GAMMA, n_step=3)
+    obs, after = batch["obs"][:, :, 1], batch["next_obs"][:, -1, 1]
+    early, late = obs[:, -1] <= 13, obs[:, -1] >= 2
+    assert ((after - obs[:, -1])[early] == 3).float().mean() > 0.9  # but of the newest rows
+    assert (obs[late].diff(dim=1) == 1).all()
+    drawn = buffer.sample_sequences(100, 6)
+    amid = drawn["valid"] & (drawn["obs"][:-1, :, -1, 1] > 0)
+    assert not (drawn["is_first"] & amid).any() and drawn["valid"].float().mean() > 0.9
+    algo.stop()
 
 
 def test_few_columns_run_on_from_fragment_to_fragment() -> None:

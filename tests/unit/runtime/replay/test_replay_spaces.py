@@ -80,7 +80,7 @@ def test_records_are_drawn_as_plain_observations_are(tmp_path: Path, storage: st
 def test_256_levels_are_for_floats_with_bounds_alone() -> None:
     store = make_observation_store("uint8", LAYOUT, 10)
     rows = record(np.array([[3, 0.123, 77.4, 1]]))  # of 255 levels from 0 to 255 is 77 the nearest
-    store.write(4, rows)
+    store.write(np.array([4]), rows)
     read = store.read(np.array([4]))
     assert read["where/t"] == 77 and read["free"].tolist() == [[0.123, 1.0]]
     assert read["image"].max() == 77 and read["where/slot"] == 3

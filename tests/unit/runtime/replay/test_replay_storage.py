@@ -31,8 +31,8 @@ def test_what_is_written_is_read(storage: str) -> None:
     for space in SPACES:
         store = make_observation_store(storage, ObservationLayout(space), 20)
         first, second = random_obs(space, 15), random_obs(space, 8)[::-1]
-        store.write(0, first)
-        store.write(12, second)  # over the end of the first
+        store.write(slice(0, 15), first)
+        store.write(slice(12, 20), second)  # over the end of the first
         ids = np.array([[0, 11, 12], [19, 3, 0]])
         read = store.read(ids)
         np.testing.assert_array_equal(read, np.concatenate([first[:12], second])[ids])
@@ -56,12 +56,12 @@ def test_compressed_bytes_are_counted_as_they_come_and_go() -> None:
     flat = np.zeros((50, 84, 84), np.uint8)
     flat[:, 0, 0] = np.arange(50)
     noise = rng.integers(0, 256, flat.shape, np.uint8)
-    store.write(0, flat)
+    store.write(slice(0, 50), flat)
     small = store.nbytes
     assert empty < small < empty + 50 * 300  # almost nothing is in these frames
-    store.write(0, noise)
+    store.write(np.arange(50), noise)
     assert 1.0 < (store.nbytes - empty) / noise.nbytes < 1.02  # noise does not compress
-    store.write(0, flat)
+    store.write(slice(0, 50), flat)
     assert store.nbytes == small
     np.testing.assert_array_equal(store.read(np.arange(50)), flat)
 
@@ -74,14 +74,14 @@ def test_quantized_floats_are_off_by_half_a_level_at_most(dtype: Any) -> None:
     store = make_observation_store("uint8", ObservationLayout(space), 1000)
     obs = random_obs(space, 1000)
     obs[0], obs[1] = low, high
-    store.write(0, obs)
+    store.write(np.arange(1000), obs)
     read = store.read(np.arange(1000))
     assert read.dtype == dtype
     assert (np.abs(read - obs) <= (high - low) / 255 * 0.5001 + 1e-6).all()
     assert np.abs(read - obs)[:, :2].mean(0).min() > 0  # it is lossy
     np.testing.assert_allclose(read[:2], obs[:2], rtol=1e-6)  # the bounds are levels
     assert len(np.unique(read[:, 1])) > 240
-    store.write(0, np.array([[7, -3, 5]], dtype))  # beyond the bounds: the nearest level
+    store.write(slice(0, 1), np.array([[7, -3, 5]], dtype))  # beyond the bounds: the nearest level
     np.testing.assert_allclose(store.read(np.array([0])), [[1, 0, 5]])
     assert store.nbytes == 3000
 
@@ -90,7 +90,7 @@ def test_uint8_frames_are_native_in_uint8_storage() -> None:
     space = gym.spaces.Box(0, 255, (84, 84), np.uint8)
     store = make_observation_store("uint8", ObservationLayout(space), 10)
     obs = random_obs(space, 10)
-    store.write(0, obs)
+    store.write(slice(0, 10), obs)
     np.testing.assert_array_equal(store.read(np.arange(10)), obs)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -263,7 +263,8 @@ class LaneRecorder(SlotRecorder):
             own.states = own.states[: -(-num_rows // self._stride)]
         for name in ("rewards", "terminated", "truncated", "valid"):
             setattr(self.columns, name, getattr(self.columns, name)[:num_rows])
-        return super().rollout(self.columns, weights_version, follows)
+        rollout = super().rollout(self.columns, weights_version, follows)
+        return replace(rollout, lengths=clock.copy()) if self.is_split else rollout
 
     def _frames(self, seen: np.ndarray) -> np.ndarray:
         """Return those that lanes were shown: who waits sees the same one again, row by row."""
