@@ -86,7 +86,7 @@ class Distribution(ABC):
         """Return the log-probability (or density) of each row's action, `[...]`."""
 
     def taken_logp(self, inputs: Tensor, actions: Tensor, taken: Taken) -> Tensor:
-        """Return the log-probability of what the environment is given of each row's action, `[...]`.
+        """Return the log-probability of what the environment is given of actions, `[...]`.
 
         All actions beyond a bound are one there: it has the mass of them, not a density (Tobin,
         1958). Densities are of actions normalised to [-1, 1], whatever is stored.

@@ -217,7 +217,8 @@ def _unclipped(episode: Episode, spaces: DataSpaces) -> Episode:
     leaves = spaces.action_layout.leaves(episode.actions)
     for path, space in leaf_spaces(spaces.action, "action space").items():
         if is_float_box(space):
-            met = (leaves[path] <= space.low) | (leaves[path] >= space.high)
+            box: Any = space
+            met = (leaves[path] <= box.low) | (leaves[path] >= box.high)
             on_bound |= met.reshape(len(episode), -1).any(1)
     return replace(episode, logp=np.where(on_bound, np.float32(np.nan), episode.logp))
 

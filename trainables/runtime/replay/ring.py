@@ -188,7 +188,7 @@ class Ring(Rows):
         follows = bool(rollout.follows.all() and self._filled[0])
         start, slots = (position - follows) % self.num_positions, self.num_slots
         before_end = min(length + 1, self.num_positions - start)
-        places = [(self._span(start, before_end), slice(0, before_end))]
+        places: list[tuple[Places, Any]] = [(self._span(start, before_end), slice(0, before_end))]
         if before_end <= length:
             rest = length + 1 - before_end
             places.append((self._span(0, rest), slice(before_end, length + 1)))

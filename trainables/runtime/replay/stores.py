@@ -14,7 +14,6 @@ from trainables.core.data.batch import Rollout
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.errors import ConfigError
 
-
 Places = slice | np.ndarray
 """Rows to write: a run of them, or their ids `[M]`."""
 

@@ -45,7 +45,8 @@ class Agents:
 def filled(seed: int, num_positions: int, **settings: Any) -> tuple[ReplayBuffer, Truth]:
     """Return a buffer after rollouts of changing widths, of changing agents where they change.
 
-    Those of odd seeds tell how long each column is, which may be nothing. All say that they follow, as nobody who puts columns side by side sees what was there before.
+    Those of odd seeds tell how long each column is, which may be nothing. All say that they
+    follow, as nobody who puts columns side by side sees what was there before.
     """
     agents = Agents(seed)
     rng = agents.rng

@@ -25,7 +25,6 @@ from trainables.core.distributions.gaussian import SquashedGaussian
 from trainables.core.distributions.joint import Joint
 from trainables.core.errors import ConfigError
 
-
 # How far before a bound, in halves of the width, an element is taken for the bound.
 _ROUNDED, _SATURATED = 1e-6, 1e-4
 _ROUNDINGS = 64  # of the environment's type: tanh is then told within a hundredth
