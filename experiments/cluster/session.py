@@ -19,6 +19,7 @@ from experiments.spec.schema import Resources
 from experiments.stop_signals import kept_from_ray
 from experiments.workers.warm import AT_START, warm_workers
 from trainables.core.logs import VARIABLE
+from trainables.runtime.actors.own_ray import on_loopback
 from tunescape.shared_names import needs_room_in_workers
 
 # Why each is set, in this process and, through Ray, in its workers:
@@ -106,7 +107,6 @@ def ray_session(
             "num_cpus": resources.num_cpus or usable_cpus(),
             "num_gpus": resources.num_gpus,
             "resources": dict(resources.custom) or None,
-            "include_dashboard": False,
         }
     else:
         options["address"] = resources.address
@@ -122,8 +122,9 @@ def ray_session(
             _trial_log_level(verbosity),
             lean_ray(follow_logs=follows),
             warm_workers() if resources.address is None else nullcontext(),
+            on_loopback() if resources.address is None else nullcontext({}) as own,
         ):
-            ray.init(**options)
+            ray.init(**options, **own)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         where = resources.address or "this machine"
         raise PreflightError(f"Ray on {where} cannot be used: {first_line(error)}") from error

@@ -15,6 +15,7 @@ from experiments.spec.search_schema import OptunaSection
 from experiments.spec.trial_resources import trial_configs
 from experiments.tracking.store import check_store
 from trainables.runtime.actors.feasibility import InfeasibleError, check_cluster, check_nodes
+from trainables.runtime.actors.own_ray import LOOPBACK
 
 if TYPE_CHECKING:
     from experiments.sweep.sweep import Sweep
@@ -126,11 +127,11 @@ def nodes_without(storage: Path, *, same_machine_too: bool = False) -> list[str]
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    here = ray.util.get_node_ip_address()
+    here = (LOOPBACK, ray.util.get_node_ip_address())
     others = [
         node
         for node in ray.nodes()
-        if node["Alive"] and (same_machine_too or node["NodeManagerAddress"] != here)
+        if node["Alive"] and (same_machine_too or node["NodeManagerAddress"] not in here)
     ]
     if not others:
         return []

@@ -9,10 +9,36 @@ from ray._private.node import Node
 from experiments.cluster.session import ray_session, sweep_environment
 from experiments.internals.ray import lean_ray
 from experiments.spec.schema import Resources
+from trainables import PPOConfig
 
 NEEDED = {"gcs_server", "raylet"}
 SERVE_NOBODY = {"monitor", "dashboard", "log_monitor"}
 REAL_WORKERS = True  # the test is of processes
+
+
+def listening() -> set[str]:
+    """Return the addresses that this process and those under it listen at."""
+    import psutil  # Ray's, which puts it on the path
+
+    here = psutil.Process()
+    sockets = [
+        socket
+        for process in (here, *here.children(recursive=True))
+        for socket in process.net_connections(kind="inet")
+    ]
+    return {s.laddr.ip.removeprefix("::ffff:") for s in sockets if s.status == "LISTEN"}
+
+
+def test_what_an_algorithm_starts_is_reached_from_this_machine_alone() -> None:
+    config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=1)
+    config.env_runners(num_cpus_per_env_runner=0).learners(num_cpus_per_learner=0.5)
+    config.training(train_batch_size_per_learner=32, minibatch_size=32, num_epochs=1)
+    try:
+        with config.learners(num_learners=2).build() as algo:
+            algo.train()
+            assert listening() == {"127.0.0.1"}
+    finally:
+        ray.shutdown()
 
 
 def test_only_what_runs_trials_is_started() -> None:
@@ -22,6 +48,7 @@ def test_only_what_runs_trials_is_started() -> None:
         assert started >= NEEDED
         assert not SERVE_NOBODY & started
         assert ray.get(ray.remote(lambda: 7).remote(), timeout=120) == 7
+        assert listening() == {"127.0.0.1"}
     assert not ray.is_initialized()
     assert (Node.start_monitor, Node.start_api_server, Node.start_log_monitor) == before
 

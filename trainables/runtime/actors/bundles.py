@@ -12,6 +12,7 @@ from ray.util import get_current_placement_group
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
 from trainables.runtime.actors.feasibility import check_cluster, shown
+from trainables.runtime.actors.own_ray import join_or_start
 from trainables.runtime.actors.process import ActorOptions
 
 DRIVER = "driver"
@@ -108,7 +109,7 @@ class Bundles:
         if not actors:
             return
         if not ray.is_initialized():
-            ray.init(include_dashboard=False)
+            join_or_start()
         if get_current_placement_group() is None:
             needs = [role.needs for role in actors for _ in range(role.num_bundles)]
             check_cluster(needs, "PACK", f"It asks for {self.help()}.")

@@ -12,6 +12,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from trainables.core.errors import ConfigError
 from trainables.runtime.actors.feasibility import check_cluster, shown
+from trainables.runtime.actors.own_ray import join_or_start
 
 _ANY_BUNDLE = -1  # Ray's way to say it
 
@@ -51,7 +52,7 @@ class ActorProcesses:
 
     def __init__(self, actor_class: type, options: ActorOptions):
         if not ray.is_initialized():
-            ray.init(include_dashboard=False)
+            join_or_start()
         self._group = get_current_placement_group()
         self._options = options
         self._remote_class: Any = ray.remote(actor_class)

@@ -16,7 +16,6 @@ from torch import Tensor
 from trainables.core.learning.ranks import Ranks
 from trainables.runtime.actors.process_environment import ProcessEnvironment
 
-LOOPBACK = "127.0.0.1"
 GPUS = "cpu:gloo,cuda:nccl"
 CPUS = "gloo"
 

@@ -19,9 +19,10 @@ from trainables.core.learning.part import Parts, no_parts
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.bundles import LEARNERS, Bundles
 from trainables.runtime.actors.group import ActorFailure, ActorGroup, ActorHung, Reply
+from trainables.runtime.actors.own_ray import LOOPBACK
 from trainables.runtime.learners.actor import LearnerActor, WorkerRecipe, shares
 from trainables.runtime.learners.group import DataLost, check_part_states
-from trainables.runtime.learners.process_ranks import LOOPBACK, RankLost
+from trainables.runtime.learners.process_ranks import RankLost
 
 logger = logging.getLogger("trainables")
 
