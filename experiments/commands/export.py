@@ -57,6 +57,9 @@ def export(
     policy: Annotated[
         str | None, typer.Option(help="Of several policies, the one of this id; needs -o.")
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace what is there of another sweep.")
+    ] = False,
 ) -> None:
     """Export the best policy of a sweep, or another one."""
     target = export_policy(
@@ -69,6 +72,7 @@ def export(
         opset=opset,
         trust=trust or (),
         policy_id=policy,
+        overwrite=overwrite,
     )
     show_export(target, shell.output())
 
@@ -84,6 +88,7 @@ def export_policy(
     opset: int | None = None,
     trust: Collection[str] = (),
     policy_id: str | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Write a policy to a folder of its own; of several each to one of its id in it.
 
@@ -102,6 +107,8 @@ def export_policy(
         opset: Version of ONNX's operators.
         trust: Code that the policy names and that may be imported, as `module:name`.
         policy_id: Of several policies the one to write, to the output folder itself; None: all.
+        overwrite: Whether the policy of another sweep that is there already is replaced, as one of
+            the same sweep is.
 
     Returns:
         The absolute path of the folder.
@@ -144,6 +151,8 @@ def export_policy(
             "--metric, --mode, --checkpoint and --policy choose another policy than the sweep's "
             "best: say where to write it with -o"
         )
+    if output is not None and not overwrite:
+        _spare_other(output, folder)
     best = folder / BEST_FOLDER
     if is_sweep and not is_chosen and _has_winner(folder):
         if not _is_written(best):
@@ -255,6 +264,25 @@ def _spare_winner(output: Path) -> None:
     if target.name == BEST_FOLDER and _has_winner(target.parent):
         raise ExperimentError(
             f"{target} is for the policy of the final's winner; choose another folder with -o"
+        )
+
+
+def _spare_other(output: Path, source: Path) -> None:
+    """Refuse the place of another sweep's policy, of which there may be no other copy.
+
+    Args:
+        output: Where to write.
+        source: What is exported: it lies in its sweep's folder, is that, or says of which it is.
+    """
+    from analysis.results.rows import read_json
+
+    there, own = (read_json(place / "export.json") for place in (expanded(output), source))
+    sweep = there.get("sweep") if isinstance(there, dict) else None
+    names = [own["sweep"]] if isinstance(own, dict) and "sweep" in own else source.resolve().parts
+    if sweep is not None and sweep not in names:
+        raise ExperimentError(
+            f"{output}: the policy of the sweep {sweep!r} is there already; choose another folder "
+            "with -o, or replace it with --overwrite"
         )
 
 

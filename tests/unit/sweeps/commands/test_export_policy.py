@@ -181,3 +181,18 @@ def test_the_readmes_example_runs(
     assert {name: part.shape for name, part in found["state"].items()} == {
         f"state/{name}": part.shape for name, part in after.items()
     }
+
+
+def test_the_policy_of_another_sweep_is_spared(sweep: Path, tmp_path: Path) -> None:
+    out = export_policy(sweep, tmp_path / "out")
+    other = tmp_path / "moved" / "other"
+    shutil.copytree(sweep, other)
+    assert export_policy(sweep, out, mode="min") == out  # of the same sweep it is replaced
+    for source in (other, other / "trial_t1/checkpoint_000000"):
+        with pytest.raises(ExperimentError, match="sweep 'sweep' is there already; .*--overwrite"):
+            export_policy(source, out)
+    assert json.loads((out / "export.json").read_text())["sweep"] == "sweep"
+    assert actions_of(out) == expected(9)
+    done = CliRunner().invoke(app, ["export", str(other), "-o", str(out), "--overwrite"])
+    assert done.exit_code == 0 and actions_of(out) == expected(10)
+    assert json.loads((out / "export.json").read_text())["sweep"] == "other"
