@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from experiments.errors import MachineFailed
-from experiments.internals.ray import dead_processes, node_started_here
+from experiments.internals.ray import dead_processes, node_started_here, refuses
 from experiments.spec.paths import saved_line
 from experiments.stop_signals import interrupted_status, received, tell
 
 _LOOK_S = 0.5
 _GRACE_S = 8.0  # for the end; `docker stop`, which may have ended Ray, too, kills after 10
+_STUCK_S = 2.0  # in a call of Ray's, which waits a minute for a GCS that has gone
+_POLL_S = 0.1
 _NAMES = {"raylet": "its raylet", "gcs_server": "its GCS"}
 
 _watch: _Watch | None = None
@@ -80,6 +83,8 @@ class _Watch:
         """Tell whether the processes live, now."""
         if not self.lost and self._node is not None and not self.closing.is_set():
             dead = dead_processes(self._node) & set(_NAMES)
+            if not dead and received() and refuses(self._node):
+                dead = {"gcs_server"}  # the signal was for all processes, and it takes its time
             if dead:
                 names = " and ".join(_NAMES[kind] for kind in sorted(dead))
                 self.lost = f"Ray has died ({names}): it was killed, or the memory was full"
@@ -90,11 +95,15 @@ class _Watch:
             if self.closing.wait(_LOOK_S):
                 return
         if not received():  # else the main thread is about to end
-            main = threading.main_thread().ident
-            assert main is not None
-            signal.pthread_kill(main, signal.SIGINT)
-        if not self.closed.wait(_GRACE_S):
-            self._end()
+            signal.pthread_kill(_main(), signal.SIGINT)
+        stuck = 0.0
+        for _ in range(round(_GRACE_S / _POLL_S)):
+            if self.closed.wait(_POLL_S):
+                return
+            stuck = stuck + _POLL_S if _is_in_ray() else 0.0
+            if stuck > _STUCK_S:
+                break
+        self._end()
 
     def _end(self) -> None:
         status = interrupted_status() if received() else MachineFailed.exit_status
@@ -108,3 +117,17 @@ class _Watch:
             tell(f"{cause}; {resume}\n")
         finally:
             os._exit(status)
+
+
+def _main() -> int:
+    ident = threading.main_thread().ident
+    assert ident is not None
+    return ident
+
+
+def _is_in_ray() -> bool:
+    """Tell whether the main thread is in code of Ray's, called by whomever."""
+    import ray
+
+    frame = sys._current_frames().get(_main())
+    return frame is not None and Path(ray.__file__).parent in Path(frame.f_code.co_filename).parents

@@ -6,7 +6,7 @@ import logging
 import math
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,8 @@ def ray_session(
         if verbosity:
             variables = {VARIABLE: _LEVELS[min(verbosity, 2)]}
             options["runtime_env"] = {**options.get("runtime_env", {}), "env_vars": variables}
+    is_ours = resources.address is None
+    reach: AbstractContextManager[dict[str, Any]] = on_loopback() if is_ours else nullcontext({})
     doing("starting Ray" if resources.address is None else f"joining Ray at {resources.address}")
     try:
         with (
@@ -122,7 +124,7 @@ def ray_session(
             _trial_log_level(verbosity),
             lean_ray(follow_logs=follows),
             warm_workers() if resources.address is None else nullcontext(),
-            on_loopback() if resources.address is None else nullcontext({}) as own,
+            reach as own,
         ):
             ray.init(**options, **own)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:

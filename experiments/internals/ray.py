@@ -8,6 +8,7 @@ are taken to be here.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -94,6 +95,16 @@ def worker_variables(raylet: int) -> dict[str, str]:
         "RAY_JOB_ID": first_job,
         "RAY_LD_PRELOAD_ON_WORKERS": "0",
     }
+
+
+def refuses(node: Any) -> bool:
+    """Tell whether the GCS of a node that was started here takes no connections any more."""
+    host, _, port = node.gcs_address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=1):
+            return False
+    except OSError:
+        return True
 
 
 @contextmanager

@@ -136,3 +136,17 @@ def test_workers_are_told_only_where_a_name_is_shared(
     hook = shared_names.needs_room_in_workers()
     assert hook == "tunescape.shared_names.make_room_in_worker"
     assert callable(getattr(shared_names, hook.rpartition(".")[2]))
+
+
+@pytest.mark.parametrize(("arguments", "status"), [(["--version"], 0), (["no-such"], 2)])
+def test_the_command_ends_the_process_as_python_would(arguments: list[str], status: int) -> None:
+    program = (
+        "import atexit, sys, threading, time; from tunescape.command import main\n"
+        "atexit.register(lambda: print('at exit'))\n"
+        "threading.Thread(target=lambda: (time.sleep(0.3), print('thread'))).start()\n"
+        "sys.stdout.reconfigure(line_buffering=False)\n"
+        f"sys.argv[1:] = {arguments!r}; main(); print('never')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == status
+    assert done.stdout.splitlines()[-2:] == ["thread", "at exit"]

@@ -33,7 +33,8 @@ def join_or_start() -> None:
     """Join the Ray that `RAY_ADDRESS` names or `ray start` began here; without one, start one."""
     from ray._private import services
 
-    if os.environ.get("RAY_ADDRESS") or services.canonicalize_bootstrap_address(None) is not None:
+    found: Any = services.canonicalize_bootstrap_address
+    if os.environ.get("RAY_ADDRESS") or found(None) is not None:
         ray.init(include_dashboard=False)
         return
     with on_loopback() as options:

@@ -189,7 +189,7 @@ def test_the_policy_of_another_sweep_is_spared(sweep: Path, tmp_path: Path) -> N
     shutil.copytree(sweep, other)
     assert export_policy(sweep, out, mode="min") == out  # of the same sweep it is replaced
     for source in (other, other / "trial_t1/checkpoint_000000"):
-        with pytest.raises(ExperimentError, match="sweep 'sweep' is there already; .*--overwrite"):
+        with pytest.raises(ExperimentError, match=r"sweep 'sweep' is there already; .*--overwrite"):
             export_policy(source, out)
     assert json.loads((out / "export.json").read_text())["sweep"] == "sweep"
     assert actions_of(out) == expected(9)

@@ -70,6 +70,10 @@ CALLABLES: dict[str, dict[str, tuple[str, ...]]] = {
         "start_raylet": (),
         "dead_processes": (),
     },
+    "ray._private.services:": {
+        "get_node_ip_address": (),
+        "canonicalize_bootstrap_address": ("addr",),
+    },
     "ray._private.utils:": {"set_sigterm_handler": ("sigterm_handler",)},
     "ray._private.state:": {
         "available_resources_per_node": (),
@@ -119,7 +123,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
         "_checkpoint_results",
         "_latest_checkpoint_result",
     ),
-    "ray._private.node:Node": ("_ray_params", "all_processes"),
+    "ray._private.node:Node": ("_ray_params", "all_processes", "gcs_address"),
     "ray.tune.tuner:Tuner": ("_local_tuner",),
     "ray.tune.impl.tuner_internal:TunerInternal": ("_experiment_analysis", "_tune_config"),
     "ray.tune.result_grid:ResultGrid": ("_experiment_analysis",),
