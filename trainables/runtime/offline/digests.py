@@ -21,9 +21,11 @@ _SETTLED_S = 2.0  # a file may change once more within the resolution of its tim
 def digest_of(files: FileSet, memory: Path | None = None) -> str:
     """Return a hexadecimal digest of what files hold, in their order.
 
-    Contents of local files are read once: digests are remembered by path, inode, size and time of
-    change, so that the next trial need not read them again. Of remote files it is their size and
-    time of change that count, and their names: reading them would be a second download.
+    Contents of local files are read once: digests are remembered by path, device, inode, size and
+    the times of modification and of change, so that the next trial need not read them again. A
+    program can set the former back, as `cp -p` and `touch -r` do, but not the latter: the system
+    notes it at each write. Of remote files it is their size and time of change that count, and
+    their names: reading them would be a second download.
 
     Args:
         files: The files.
@@ -45,7 +47,8 @@ def digest_of(files: FileSet, memory: Path | None = None) -> str:
 def _digest_of_local(path: str, memory: Path) -> str:
     try:
         stat = os.stat(path)
-        key = f"{os.path.realpath(path)}\0{stat.st_ino}\0{stat.st_size}\0{stat.st_mtime_ns}"
+        parts = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        key = "\0".join(map(str, (os.path.realpath(path), *parts)))
         note = memory / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
         known = _remembered(note)
         if known is not None:
@@ -56,7 +59,7 @@ def _digest_of_local(path: str, memory: Path) -> str:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
-    if time.time() - stat.st_mtime > _SETTLED_S:
+    if time.time() - stat.st_ctime > _SETTLED_S:
         _remember(note, digest)
     return digest
 

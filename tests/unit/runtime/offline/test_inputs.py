@@ -195,14 +195,24 @@ def test_remote_files_are_written_whole_and_read(store: Path) -> None:
 # ---------------------------------------------------------------------- digests
 
 
+PAST = time.time() - 100
+
+
+@pytest.fixture
+def a_while_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files were written a while ago: nobody can set back when they changed."""
+    now = time.time
+    monkeypatch.setattr("trainables.runtime.offline.digests.time.time", lambda: now() + 100)
+
+
 def old_file(path: Path, text: str) -> FileSet:
-    """A file that was written a while ago."""
+    """A file that says it was modified at a certain time in the past."""
     path.write_text(text)
-    past = time.time() - 100
-    os.utime(path, (past, past))
+    os.utime(path, (PAST, PAST))
     return FileSet(str(path), [str(path)])
 
 
+@pytest.mark.usefixtures("a_while_later")
 def test_a_digest_is_of_the_contents(tmp_path: Path) -> None:
     memory = tmp_path / "memory"
     first = digest_of(old_file(tmp_path / "x", "some"), memory)
@@ -214,6 +224,7 @@ def test_a_digest_is_of_the_contents(tmp_path: Path) -> None:
     assert digest_of(FileSet("", both), memory) != digest_of(FileSet("", both[::-1]), memory)
 
 
+@pytest.mark.usefixtures("a_while_later")
 def test_a_digest_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files, memory = old_file(tmp_path / "x", "some"), tmp_path / "memory"
     first = digest_of(files, memory)
@@ -228,6 +239,19 @@ def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
     assert not memory.exists()
 
 
+@pytest.mark.usefixtures("a_while_later")
+def test_a_file_rewritten_in_place_with_its_size_and_times_is_read_again(tmp_path: Path) -> None:
+    memory, path = tmp_path / "memory", tmp_path / "x"
+    first = digest_of(old_file(path, "some"), memory)
+    before = path.stat()
+    again = digest_of(old_file(path, "same"), memory)
+    after = path.stat()
+    for name in ("st_ino", "st_size", "st_mtime_ns"):
+        assert getattr(after, name) == getattr(before, name)
+    assert again != first
+
+
+@pytest.mark.usefixtures("a_while_later")
 def test_damaged_memory_is_passed_over(tmp_path: Path) -> None:
     files, memory = old_file(tmp_path / "x", "some"), tmp_path / "memory"
     first = digest_of(files, memory)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import re
 import shutil
+import sys
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +19,7 @@ import pytest
 from episode_files import assert_same, assert_same_rows, read, with_logp, written
 from offline_fakes import CARTPOLE, random_episodes
 from q_learning_runs import PENDULUM
+from refusals import Golden, refusals
 
 from trainables.core.errors import ConfigError
 from trainables.runtime.offline.data_set import load_data_set
@@ -167,6 +174,136 @@ def test_an_environment_of_a_stranger_is_not_made(root: Path) -> None:
     for ask in (source.infer_spaces, lambda: [*source.episodes(CARTPOLE)]):
         with pytest.raises(DataError, match="it states no spaces, only the environment"):
             ask()
+
+
+@pytest.mark.parametrize("left_out", [("observation_space",), ("action_space",)])
+def test_nor_where_our_own_notes_state_the_spaces(root: Path, left_out: tuple[str]) -> None:
+    record(env_id="CartPole-v1")
+    path = root / ID / "data" / "metadata.json"
+    metadata = json.loads(path.read_text())
+    metadata["env_spec"] = metadata["env_spec"].replace(
+        "gymnasium.envs.classic_control.cartpole:CartPoleEnv", "this:d"
+    )
+    path.write_text(json.dumps({k: v for k, v in metadata.items() if k not in left_out}))
+    with pytest.raises(DataError, match="it states no spaces, only the environment"):
+        read(f"minari:{ID}")
+    assert "this" not in sys.modules  # a module that prints when it is imported
+
+
+def in_place_of(name: str, make: Callable[[Any, str], Any], root: Path) -> None:
+    """Record, and put something else in the place of a dataset of the first episode."""
+    import h5py
+
+    record()
+    with h5py.File(root / ID / "data" / "main_data.hdf5", "r+") as file:
+        group = file["episode_0"]
+        group.move(name, "moved")
+        make(group, name)
+        if "moved" in group:
+            del group["moved"]
+
+
+def linked(target: str, path: str) -> Callable[[Any, str], None]:
+    def make(group: Any, name: str) -> None:
+        import h5py
+
+        with h5py.File(target, "w") as other:
+            other[path] = np.zeros((4, 4), np.float32)
+        group[name] = h5py.ExternalLink(target, path)
+
+    return make
+
+
+def soft(group: Any, name: str) -> None:
+    import h5py
+
+    group[name] = h5py.SoftLink("/episode_1/observations")
+
+
+def in_itself(group: Any, name: str) -> None:
+    inner = group.create_group(name)
+    inner["again"] = inner
+
+
+def twice(group: Any, name: str) -> None:
+    group[name] = group["actions"]
+
+
+def external(group: Any, name: str) -> None:
+    group.create_dataset(name, (4, 4), np.float32, external=[("/etc/passwd", 0, 64)])
+
+
+def virtual(group: Any, name: str) -> None:
+    import h5py
+
+    layout = h5py.VirtualLayout((4, 4), np.float32)
+    layout[:] = h5py.VirtualSource("/etc/passwd", "x", (4, 4))
+    group.create_virtual_dataset(name, layout)
+
+
+def declared(group: Any, name: str) -> None:
+    group.create_dataset(name, (2**28, 4), np.float32, chunks=(2**16, 4), maxshape=(None, 4))
+
+
+def chunk(group: Any, name: str) -> None:
+    group.create_dataset(name, (4, 4), np.float32, chunks=(2**27, 4), maxshape=(None, 4))
+
+
+def pictures(group: Any, name: str) -> None:
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.new("L", (4000, 4000)).save(file, "JPEG")
+    one = np.frombuffer(file.getvalue(), np.uint8)
+    group.create_dataset(name, data=[one[:2000]] * 50)
+
+
+def test_what_hdf5_would_read_elsewhere_or_make_of_few_bytes_is_refused(
+    root: Path, tmp_path: Path, golden: Golden
+) -> None:
+    other = str(tmp_path / "other.h5")
+    cases = {
+        "link into another file": linked(other, "x"),
+        **{make.__name__: make for make in (soft, in_itself, twice, external, virtual)},
+        **{make.__name__: make for make in (declared, chunk, pictures)},
+    }
+
+    def load(make: Callable[[Any, str], Any]) -> None:
+        shutil.rmtree(root, ignore_errors=True)
+        in_place_of("observations", make, root)
+        tracemalloc.start()
+        try:
+            read(f"minari:{ID}")
+        finally:
+            assert tracemalloc.get_traced_memory()[1] < 64 * 2**20
+            tracemalloc.stop()
+
+    texts = refusals(load, cases, DataError, replace={str(tmp_path): "<folder>"})
+    size = re.compile(r"(of a file of )[\d,]+")
+    golden("bad_data/hdf5", {case: size.sub(r"\1<size>", text) for case, text in texts.items()})
+
+
+def test_more_episodes_than_there_are_is_one_error(root: Path) -> None:
+    record()
+    path = root / ID / "data" / "metadata.json"
+    metadata = json.loads(path.read_text())
+    for number in (10**12, -1, "many", None):
+        path.write_text(json.dumps({**metadata, "total_episodes": number}))
+        with pytest.raises(DataError, match=r"total_episodes = .*; allowed: as many as there are"):
+            read(f"minari:{ID}")
+
+
+def test_a_pipe_or_a_linked_folder_among_the_files_is_refused(root: Path) -> None:
+    record()
+    data = root / ID / "data"
+    (data / "0").symlink_to("/etc")
+    with pytest.raises(DataError, match="0 is a pipe, a device, or a link to a folder"):
+        read(f"minari:{ID}")
+    (data / "0").unlink()
+    (data / "metadata.json").unlink()
+    os.mkfifo(data / "metadata.json")
+    with pytest.raises(DataError, match=r"metadata\.json is a pipe"):
+        read(f"minari:{ID}")
 
 
 def test_damaged_files_are_one_error(root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from trainables.runtime.offline.checks import Place, check_finite, fitted
 from trainables.runtime.offline.digests import digest_of
 from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
 from trainables.runtime.offline.file_set import FileSet
+from trainables.runtime.offline.formats.hdf5_file import check_hdf5
 from trainables.runtime.offline.formats.minari_sets import (
     OURS,
     PREFIX,
+    files_of,
     found_set,
     metadata_of,
     minari_package,
@@ -27,6 +30,8 @@ from trainables.runtime.offline.read_options import ReadOptions
 from trainables.runtime.offline.recorded_actions import fitted_actions
 
 __all__ = ["MinariSource", "MinariWriter"]
+
+_SPACES = ("observation_space", "action_space")
 
 
 class MinariSource:
@@ -45,9 +50,8 @@ class MinariSource:
         self.name, self.options = f"{PREFIX}{name}", options or ReadOptions()
         self._minari = minari_package()
         self._folder = found_set(name)
+        self._all = FileSet(self.name, [str(path) for path in files_of(self._folder, name)])
         self._metadata = metadata_of(self._folder, name)
-        inside = sorted(path for path in (self._folder / "data").rglob("*") if path.is_file())
-        self._all = FileSet(self.name, [str(path) for path in inside])
         self._file = str(self._folder / "data")
         self.files = [self._file]
         self.report: Report | None = None
@@ -60,7 +64,7 @@ class MinariSource:
         """Return the spaces that the data set states; None if it states none."""
         if OURS in self._metadata:  # in the order of the keys, which Minari does not keep
             return spaces_from_text(str(self._metadata[OURS]), self.name)
-        texts = [self._metadata.get(f"{which}_space") for which in ("observation", "action")]
+        texts = [self._metadata.get(key) for key in _SPACES]
         if None in texts:
             return None
         try:
@@ -106,14 +110,31 @@ class MinariSource:
         """Yield episodes as Minari has them, and what is noted of each."""
         number = 0
         try:
+            self._check()
             data_set = self._minari.MinariDataset(self._file)
             for number in data_set.episode_indices.tolist():
                 [data] = data_set.iterate_episodes([number])
                 [notes] = data_set.storage.get_episode_metadata([number])
                 yield data, notes
-        except (OSError, ValueError, KeyError, IndexError, TypeError, AssertionError) as error:
-            reason = f"{type(error).__name__}: {error}"
+        except DataError:
+            raise
+        except Exception as error:  # of three libraries, which raise anything
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise DataError(f"{self.name}, episode {number}: it is unreadable: {reason}") from None
+
+    def _check(self) -> None:
+        """Raise if Minari would run code, leave the folder, or take memory without a bound."""
+        if not all(isinstance(self._metadata.get(key), str) for key in _SPACES):
+            self.infer_spaces()  # Minari would make the environment, whoever's code that is
+        num_groups = sum(
+            check_hdf5(Path(path)) if path.endswith(".hdf5") else 1 for path in self._all.files
+        )
+        num_episodes = self._metadata.get("total_episodes")
+        if not isinstance(num_episodes, int) or not 0 <= num_episodes <= num_groups:
+            raise DataError(
+                f"{self.name}: its metadata.json has total_episodes = {num_episodes!r}; allowed: "
+                f"as many as there are, of {num_groups} groups and files"
+            )
 
     def _episode(
         self, data: Any, notes: dict[str, Any], number: int, row: int, spaces: DataSpaces

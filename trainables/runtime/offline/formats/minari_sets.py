@@ -85,6 +85,27 @@ def metadata_of(folder: Path, name: str) -> dict[str, Any]:
     return metadata
 
 
+def files_of(folder: Path, name: str) -> list[Path]:
+    """Return the files of a data set, in order.
+
+    Args:
+        folder: See `found_set`.
+        name: As the user wrote it, for messages.
+
+    Raises:
+        DataError: if something else lies among them: reading a pipe might never end, and what a
+            linked folder holds would be no part of the digest.
+    """
+    inside = sorted((folder / "data").rglob("*"))
+    for path in inside:
+        if not path.is_file() and (path.is_symlink() or not path.is_dir()):
+            raise DataError(
+                f"{PREFIX}{name}: {path} is a pipe, a device, or a link to a folder or to nothing; "
+                "allowed: files of data, and folders"
+            )
+    return [path for path in inside if path.is_file()]
+
+
 def new_set(name: str) -> tuple[Path, str]:
     """Return the folder, and the id, of a data set that is to be written.
 

@@ -1,0 +1,44 @@
+"""How much recorded data may make of few bytes: all bounds, which a file's statements are held to.
+
+What a file declares (rows, shapes, sizes before compression) is compared before anything of that
+size is made. Data of a real recording are far below; a file that is not may come from anybody.
+"""
+
+from __future__ import annotations
+
+from trainables.runtime.offline.episode import DataError
+
+MOST_BYTES = 2**29
+"""Bytes that any file may hold when its contents are unpacked, however small it is."""
+MOST_RATIO = 200
+"""Beyond `MOST_BYTES`, how many times its own size a file may unpack to."""
+MOST_LINE_BYTES = 64 * 2**20
+"""Bytes of a line of JSON: as Python's numbers and lists it takes up to twenty times as much."""
+MOST_COLUMNS = 4096
+"""Columns of a file of steps, and leaves of nested observations or actions."""
+MOST_OPERATIONS = 20_000
+"""Operations of the packed columns of a line, or of a batch of rows; one more for each byte."""
+
+
+def most_bytes_of(file_size: int) -> int:
+    """Return how many bytes a file of that size may unpack to."""
+    return max(MOST_BYTES, MOST_RATIO * file_size)
+
+
+def check_declared(declared: int, file_size: int, what: str) -> None:
+    """Raise if contents declare to be larger than a file of that size may have.
+
+    Args:
+        declared: Bytes, unpacked.
+        file_size: Bytes of the file.
+        what: The file, and what in it declares that, for the message.
+
+    Raises:
+        DataError: naming the size and the bound.
+    """
+    most = most_bytes_of(file_size)
+    if declared > most:
+        raise DataError(
+            f"{what}: it unpacks to {declared:,} bytes, of a file of {file_size:,}; allowed: "
+            f"{most:,}, the larger one of {MOST_BYTES:,} and {MOST_RATIO} times the file's size"
+        )
