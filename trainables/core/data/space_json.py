@@ -60,10 +60,22 @@ def space_from_json(description: dict[str, Any]) -> gym.Space:
     Raises:
         ConfigError: for an unknown type, or one of more elements than any environment has.
     """
+    check_size(description)
+    return _space(description)
+
+
+def check_size(description: dict[str, Any]) -> None:
+    """Raise if a described space would take more memory than any environment's.
+
+    Args:
+        description: As `space_to_json` makes it, or Minari's.
+
+    Raises:
+        ConfigError: naming its size.
+    """
     size = _size(description)
     if size > _MAX:
         raise ConfigError(f"a space of {size:.0e} elements is not allowed; allowed: {_MAX:.0e}")
-    return _space(description)
 
 
 def _size(description: dict[str, Any]) -> float:
@@ -72,6 +84,9 @@ def _size(description: dict[str, Any]) -> float:
     Read before memory is taken for any of them.
     """
     kind = description["type"]
+    if kind in ("Dict", "Tuple") and "subspaces" in description:  # as Minari has them
+        parts = description["subspaces"]
+        return sum(map(_size, parts.values() if kind == "Dict" else parts))
     if kind == "Dict":
         return sum(_size(part) for _, part in description["spaces"])
     if kind == "Tuple":

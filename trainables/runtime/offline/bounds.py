@@ -39,6 +39,32 @@ def check_declared(declared: int, file_size: int, what: str) -> None:
     most = most_bytes_of(file_size)
     if declared > most:
         raise DataError(
-            f"{what}: it unpacks to {declared:,} bytes, of a file of {file_size:,}; allowed: "
-            f"{most:,}, the larger one of {MOST_BYTES:,} and {MOST_RATIO} times the file's size"
+            f"{what}: it unpacks to {declared:,} bytes or more, of a file of {file_size:,}; "
+            f"allowed: {most:,}, the larger one of {MOST_BYTES:,} and {MOST_RATIO} times the file's "
+            "size"
         )
+
+
+def check_num_columns(number: int, what: str) -> None:
+    """Raise if there are more columns, or leaves of a space, than a row may have.
+
+    Raises:
+        DataError: naming their number and the bound.
+    """
+    if number > MOST_COLUMNS:
+        raise DataError(f"{what}: it has {number:,} columns; allowed: {MOST_COLUMNS:,}")
+
+
+class Budget:
+    """What the packed columns of a line, or of a batch of rows, may still take together.
+
+    Args:
+        num_chars: Characters of them.
+
+    Attributes:
+        nbytes: Bytes of what they unpack to, and of the arrays made of that.
+        operations: Operations that make the arrays.
+    """
+
+    def __init__(self, num_chars: int):
+        self.nbytes, self.operations = MOST_BYTES, MOST_OPERATIONS + num_chars

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from trainables.runtime.offline.bounds import MOST_BYTES, MOST_OPERATIONS, Budget
+
 Tree = np.ndarray | dict[str, Any] | list[Any]
 
-MOST_BYTES = 512 * 2**20  # of an unpacked column: few bytes may claim to stand for any number
 _CHUNK_BYTES = 2**20
 _MOST_NODES = 4096  # leaves and branches of a tree; a pickle may name one branch many times
 _NUMBER = re.compile(r"[biuf]\d{1,2}")
@@ -57,36 +58,42 @@ def pack(tree: Tree) -> str:
     return base64.b64encode(frame).decode("ascii")
 
 
-def unpack(text: str, most_bytes: int = MOST_BYTES) -> Tree:
-    """Return the array of a packed column, or the tree of arrays, in bounded memory.
+def unpack(text: str, budget: Budget | None = None) -> Tree:
+    """Return the array of a packed column, or the tree of arrays, in bounded memory and time.
 
     Args:
         text: What `pack`, or RLlib, made.
-        most_bytes: Refuse what takes more than so many.
+        budget: What it may take, less what others have taken; None: it stands alone.
 
     Raises:
-        PackedColumnError: if it is damaged, or anything but arrays of numbers.
+        PackedColumnError: if it is damaged, takes more, or is anything but arrays of numbers.
     """
+    budget = Budget(len(text)) if budget is None else budget
     try:
-        data = _decompressed(base64.b64decode(text, validate=True), most_bytes)
-        return _checked_tree(_Reader().read(data), [_MOST_NODES], 0)
+        data = _decompressed(base64.b64decode(text, validate=True), budget)
+        return _checked_tree(_Reader(budget).read(data), [_MOST_NODES], 0)
     except PackedColumnError:
         raise
     except (ValueError, OverflowError, OSError) as error:
         raise PackedColumnError(f"it is no whole packed column: {error}") from None
 
 
-def _decompressed(frame: bytes, most_bytes: int) -> bytes:
-    chunks, size = [], 0
+def _decompressed(frame: bytes, budget: Budget) -> bytes:
+    chunks = []
     with pa.CompressedInputStream(pa.BufferReader(frame), _CODEC) as stream:
         while chunk := stream.read(_CHUNK_BYTES):
-            size += len(chunk)
-            if size > most_bytes:
-                raise PackedColumnError(
-                    f"{len(frame)} bytes unpack to more than {most_bytes}, the most that is allowed"
-                )
+            _take_bytes(budget, len(chunk))
             chunks.append(chunk)
     return b"".join(chunks)
+
+
+def _take_bytes(budget: Budget, count: int) -> None:
+    budget.nbytes -= count
+    if budget.nbytes < 0:
+        raise PackedColumnError(
+            f"the packed columns of a line, or of a batch of rows, unpack to more than "
+            f"{MOST_BYTES:,} bytes, the most that is allowed"
+        )
 
 
 class _Known:
@@ -112,7 +119,8 @@ class _Array:
 class _Reader:
     """Follows the operations of a pickle that makes arrays of numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
 
@@ -126,6 +134,12 @@ class _Reader:
         for operation, argument, _ in pickletools.genops(data):
             if operation.name == "STOP":
                 break
+            self._budget.operations -= 1
+            if self._budget.operations < 0:
+                raise PackedColumnError(
+                    "the packed columns of a line, or of a batch of rows, have more operations "
+                    f"than {MOST_OPERATIONS:,} and one for each character, the most allowed"
+                )
             self._follow(operation.name, argument)
         if len(self._stack) != 1:
             raise ValueError(f"it makes {len(self._stack)} things")
@@ -169,9 +183,12 @@ class _Reader:
         elif name == "STACK_GLOBAL":
             stack.append(_known(*self._pop(2)))
         elif name == "REDUCE":
-            stack.append(_made(*self._pop(2)))
+            function, arguments = self._pop(2)
+            _take_bytes(self._budget, _num_bytes(arguments))
+            stack.append(_made(function, arguments))
         elif name == "BUILD":
             [state] = self._pop(1)
+            _take_bytes(self._budget, _num_bytes(state))
             _set_state(self._top(), state)
         else:
             raise PackedColumnError(f"it has the operation {name}, which no array of numbers needs")
@@ -207,6 +224,13 @@ class _Reader:
                 return items[::-1]
             items.append(item)
         raise ValueError("an operation has no mark to work from")
+
+
+def _num_bytes(arguments: Any) -> int:
+    """Return the bytes of what is given to make an array, which may be a copy each time."""
+    if not isinstance(arguments, tuple):
+        return 0
+    return sum(len(each) for each in arguments if isinstance(each, (bytes, bytearray, str)))
 
 
 def _known(module: Any, name: Any) -> _Known:

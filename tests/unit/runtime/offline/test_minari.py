@@ -293,6 +293,17 @@ def test_more_episodes_than_there_are_is_one_error(root: Path) -> None:
             read(f"minari:{ID}")
 
 
+def test_a_space_of_more_numbers_than_any_has_is_one_error(root: Path) -> None:
+    record()
+    path = root / ID / "data" / "metadata.json"
+    metadata = json.loads(path.read_text())
+    box = {"type": "Box", "dtype": "float32", "shape": [10**6, 10**6], "low": 0, "high": 1}
+    for space in (box, {"type": "Dict", "subspaces": {"x": {"type": "Tuple", "subspaces": [box]}}}):
+        path.write_text(json.dumps({**metadata, "observation_space": json.dumps(space)}))
+        with pytest.raises(DataError, match=r"the spaces that it states are unreadable: .*1e\+12"):
+            read(f"minari:{ID}")
+
+
 def test_a_pipe_or_a_linked_folder_among_the_files_is_refused(root: Path) -> None:
     record()
     data = root / ID / "data"

@@ -8,6 +8,7 @@ import pickle
 import random
 import subprocess
 import sys
+import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from trainables.runtime.offline import bounds
 from trainables.runtime.offline.packed_columns import PackedColumnError, pack, unpack
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
@@ -165,16 +167,39 @@ def test_a_shape_that_the_bytes_do_not_fill_is_refused() -> None:
             unpack(framed(forged))
 
 
-def test_few_bytes_that_unpack_to_many_are_refused_in_bounded_memory() -> None:
+def test_few_bytes_that_unpack_to_many_are_refused_in_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounds, "MOST_BYTES", 8 * 2**20)
     bomb = framed(bytes(300 * 2**20))
     assert len(bomb) < 3 * 2**20
     tracemalloc.start()
     pool = pa.default_memory_pool()
     with pytest.raises(PackedColumnError, match="unpack to more than"):
-        unpack(bomb, most_bytes=8 * 2**20)
+        unpack(bomb)
     assert tracemalloc.get_traced_memory()[1] < 32 * 2**20
     tracemalloc.stop()
     assert pool.bytes_allocated() < 64 * 2**20
+
+
+def test_operations_are_bounded_by_the_length_of_the_text() -> None:
+    text = framed(b"\x80\x04(" + b"N" * 10**6 + b"t.")
+    assert len(text) < 2**15
+    start = time.process_time()
+    with pytest.raises(PackedColumnError, match="more operations than 20,000"):
+        unpack(text)
+    assert time.process_time() - start < 1
+
+
+def test_arrays_made_of_the_same_bytes_count_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Big-endian ones are copies: each of a few bytes in the text, all of any size."""
+    monkeypatch.setattr(bounds, "MOST_BYTES", 2**23)
+    one = pickle.dumps([np.ones(2**17, ">f8")], protocol=4)
+    again = b"h\x03h\x09Rh\x14ba"  # what the first one was made of, by the numbers of its parts
+    [first, second] = unpack(framed(one[:-1] + again + b"."))
+    assert isinstance(second, np.ndarray) and np.array_equal(first, second)
+    with pytest.raises(PackedColumnError, match="unpack to more than"):
+        unpack(framed(one[:-1] + again * 30 + b"."))
 
 
 def test_a_branch_that_is_named_again_and_again_takes_no_time() -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from trainables.runtime.offline.bounds import MOST_BYTES
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.formats.packed_values import unpacked
 
@@ -59,8 +60,7 @@ def from_arrow(column: pa.Array, at: Place) -> np.ndarray:
     """
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
-    if pt.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = decoded(column, at)
     _check_no_nulls(column, at)
     if pt.is_fixed_size_list(column.type):
         return _nested(column.flatten(), len(column), column.type.list_size, at)
@@ -81,6 +81,29 @@ def from_arrow(column: pa.Array, at: Place) -> np.ndarray:
         raise at.error(f"values are of type {column.type}, not numbers")
     values: np.ndarray = column.to_numpy(zero_copy_only=False)
     return values
+
+
+def decoded(column: pa.Array, at: Place) -> pa.Array:
+    """Return a column with its values in each row, where rows have numbers of distinct ones."""
+    if not pt.is_dictionary(column.type):
+        return column
+    check_repeated(column, at)
+    return column.dictionary_decode()
+
+
+def check_repeated(column: pa.Array, at: Place) -> None:
+    """Raise if rows of a dictionary's values, texts or bytes, take more than is allowed together.
+
+    Raises:
+        DataError: naming the size and the bound.
+    """
+    if is_packed(column.type.value_type):
+        lengths = pc.binary_length(column.dictionary).cast(pa.int64())
+        total = pc.sum(lengths.take(column.indices)).as_py() or 0
+        if total > MOST_BYTES:
+            raise at.error(
+                f"{len(column)} rows take {total:,} bytes; allowed: {MOST_BYTES:,} at once"
+            )
 
 
 def child(column: Any, name: str) -> pa.Array:

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from trainables.runtime.offline.bounds import MOST_LINE_BYTES, Budget, check_declared
 from trainables.runtime.offline.broken_rows import Report, reported
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.episode import DataError
 from trainables.runtime.offline.formats.step_columns import NAMES, StepColumns
 from trainables.runtime.offline.packed_columns import PackedColumnError, unpack
 
-_MOST_BYTES = 256 * 2**20  # of a line: its numbers take ten times as much as Python's own
+_LEAST_LINE_BYTES = 256  # what an empty line counts as: it takes its time
 _AGENTS = {*NAMES["agent_id"]}
 _TREES = ("obs", "action", "next_obs")  # the number of their rows depends on their space
 _FLAT = ("reward", "terminated", "truncated", "done", "logp", "episode_id", "t", "agent_id")
@@ -56,15 +57,21 @@ def lines_of(opened: Any, name: str, report: Report | None = None) -> Iterator[L
     Raises:
         DataError: naming the line that is none.
     """
+    file_size = opened.size()
     if name.lower().endswith(".gz"):
         opened = pa.CompressedInputStream(opened, "gzip")
-    stream, number = io.BufferedReader(opened), 0
+    stream, number, size = io.BufferedReader(opened), 0, 0
     try:
-        while text := stream.readline(_MOST_BYTES + 1):
+        while text := stream.readline(MOST_LINE_BYTES + 1):
             number += 1
             where = f"{name}, line {number}"
-            if len(text) > _MOST_BYTES:
-                raise DataError(f"{where}: it has more than {_MOST_BYTES} bytes, the most allowed")
+            if len(text) > MOST_LINE_BYTES:
+                raise DataError(
+                    f"{where}: it has more than {MOST_LINE_BYTES:,} bytes, the most allowed: "
+                    "shorter batches of steps, or packed columns"
+                )
+            size += max(len(text), _LEAST_LINE_BYTES)
+            check_declared(size, file_size, where)
             if not text.isspace():
                 found: list[Line] = []
                 with reported(report):
@@ -104,9 +111,10 @@ def _parsed(text: bytes, where: str) -> list[tuple[dict[str, Any], str]]:
 def _line(values: dict[str, Any], policy: str, where: str) -> Line:
     at = Place(where, 0)
     columns = StepColumns(list(values), where)
+    budget = Budget(sum(len(value) for value in values.values() if isinstance(value, str)))
     flat = [columns[ours] for ours in _FLAT if ours in columns]
     for name in (*flat, *(name for ours in _TREES for name in columns.leaf_columns(ours))):
-        values[name] = _unpacked(values[name], at.of(name))
+        values[name] = _unpacked(values[name], at.of(name), budget)
     lengths = {name: num_rows(values[name], at.of(name)) for name in flat}
     if len(set(lengths.values())) > 1:
         raise at.error(f"the columns have different numbers of rows: {lengths}")
@@ -126,10 +134,10 @@ def num_rows(value: Any, at: Place) -> int:
     return len(value)
 
 
-def _unpacked(value: Any, at: Place) -> Any:
+def _unpacked(value: Any, at: Place, budget: Budget) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return unpack(value)
+        return unpack(value, budget)
     except PackedColumnError as error:
         raise at.error(str(error)) from None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from trainables.core.data.layout import ObservationLayout
+from trainables.core.data.space_json import check_size
 from trainables.core.data.spaces import PLAIN, leaf_keys
 from trainables.runtime.offline.broken_rows import Report, reported
 from trainables.runtime.offline.checks import Place, check_finite, fitted
@@ -65,15 +68,17 @@ class MinariSource:
         if OURS in self._metadata:  # in the order of the keys, which Minari does not keep
             return spaces_from_text(str(self._metadata[OURS]), self.name)
         texts = [self._metadata.get(key) for key in _SPACES]
-        if None in texts:
-            return None
+        return None if None in texts else DataSpaces(*map(self._space, texts))
+
+    def _space(self, text: Any) -> gym.Space:
         try:
-            parse = self._minari.serialization.deserialize_space
-            return DataSpaces(*(parse(text) for text in texts))
-        except (ValueError, KeyError, TypeError, AssertionError, NotImplementedError) as error:
+            check_size(json.loads(text))
+            space: gym.Space = self._minari.serialization.deserialize_space(text)
+        except Exception as error:  # Minari looks at nothing before it uses it
             raise DataError(
                 f"{self.name}: the spaces that it states are unreadable: {error!r}"
             ) from None
+        return space
 
     def infer_spaces(self) -> DataSpaces:
         """Raise: a data set that states no spaces names an environment, which is not made here."""
@@ -124,8 +129,10 @@ class MinariSource:
 
     def _check(self) -> None:
         """Raise if Minari would run code, leave the folder, or take memory without a bound."""
-        if not all(isinstance(self._metadata.get(key), str) for key in _SPACES):
-            self.infer_spaces()  # Minari would make the environment, whoever's code that is
+        for key in _SPACES:
+            if self._metadata.get(key) is None:
+                self.infer_spaces()  # Minari would make the environment, whoever's code that is
+            self._space(self._metadata[key])
         num_groups = sum(
             check_hdf5(Path(path)) if path.endswith(".hdf5") else 1 for path in self._all.files
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from trainables.runtime.offline.bounds import Budget
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.packed_columns import PackedColumnError, unpack
 
@@ -16,12 +17,14 @@ def unpacked(column: pa.Array, at: Place) -> np.ndarray:
         DataError: if a value is missing, damaged, or no array of the same shape as the others.
     """
     rows: list[np.ndarray] = []
-    for number, value in enumerate(column.to_pylist()):
+    values = column.to_pylist()
+    budget = Budget(sum(len(value) for value in values if value is not None))
+    for number, value in enumerate(values):
         if value is None:
             raise at.error("the value is missing (null)", number)
         try:
             text = value if isinstance(value, str) else value.decode("ascii")
-            array = unpack(text)
+            array = unpack(text, budget)
         except (UnicodeDecodeError, PackedColumnError) as error:
             raise at.error(
                 f"it is bytes, or a text, but no packed array: {error}", number

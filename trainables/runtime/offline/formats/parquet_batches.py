@@ -13,7 +13,14 @@ import pyarrow.types as pt
 from trainables.core.data.layout import ObservationLayout
 from trainables.runtime.offline.checks import Place, check_finite, fitted
 from trainables.runtime.offline.episode import DataSpaces
-from trainables.runtime.offline.formats.arrow_values import child, from_arrow, from_bytes, is_packed
+from trainables.runtime.offline.formats.arrow_values import (
+    check_repeated,
+    child,
+    decoded,
+    from_arrow,
+    from_bytes,
+    is_packed,
+)
 from trainables.runtime.offline.formats.step_columns import StepColumns
 from trainables.runtime.offline.joining import Steps, run_starts
 from trainables.runtime.offline.read_options import ReadOptions
@@ -137,6 +144,7 @@ class BatchReader:
             row = int(np.array(pc.is_null(column)).argmax())
             raise at.of(self._columns[ours]).error("the value is missing (null)", row)
         labels = column if pt.is_dictionary(column.type) else column.dictionary_encode()
+        check_repeated(labels, at.of(self._columns[ours]))
         try:
             labels.dictionary.validate(full=True)
         except pa.ArrowInvalid as error:
@@ -188,6 +196,7 @@ class BatchReader:
         tree = "obs" if ours == "next_obs" else ours
         name, fields = self._trees[ours][path]
         at = at.of("/".join((name, *fields)))
+        column = decoded(column, at)
         if tree in self._stated and is_packed(column.type):
             stated = self._stated[tree].leaf_spaces[path]
             assert stated.dtype is not None

@@ -13,6 +13,11 @@ from trainables.runtime.offline.broken_rows import Report, readable, reported
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.episode import DataError, DataSpaces
 from trainables.runtime.offline.formats.parquet_batches import BatchReader
+from trainables.runtime.offline.formats.parquet_footer import (
+    check_footer,
+    columns_of_texts,
+    read_footer,
+)
 from trainables.runtime.offline.formats.rllib_episodes import (
     ITEM,
     agent_of_item,
@@ -27,7 +32,7 @@ from trainables.runtime.offline.read_options import ReadOptions
 
 METADATA = b"tunescape"  # the key in the schema's metadata
 # What Arrow raises of damaged files: also texts that are none, of names.
-_DAMAGE = (pa.ArrowException, OSError, ValueError)
+_DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError)
 _SAID_BY_EPISODES = ("obs", "action", "reward", "terminated", "next_obs", "episode_id", "t")
 _BATCH_BYTES = 8 * 2**20
 _ROWS_OF_NAMES = 65_536
@@ -54,13 +59,19 @@ class ParquetSteps:
     def __init__(self, opened: Any, name: str):
         self.name = name
         try:
+            footer = read_footer(opened)
+            # Of a remote file each look at a page would be a request.
+            check_footer(footer, opened, name, pages=isinstance(opened, pa.OSFile))
             # Without pre_buffer: it would hold the bytes of all row groups read so far.
             self._file = pq.ParquetFile(
                 opened,
+                read_dictionary=columns_of_texts(footer),
                 buffer_size=_BUFFER_BYTES,
                 pre_buffer=False,
                 page_checksum_verification=True,  # of files that have them, as ours do
             )
+        except DataError:
+            raise
         except _DAMAGE as error:
             raise DataError(f"{name}: it is no whole Parquet file: {_reason(error)}") from None
         self.schema = self._file.schema_arrow

@@ -13,9 +13,8 @@ import numpy as np
 
 from trainables.core.data.space_json import space_from_json
 from trainables.core.errors import ConfigError
+from trainables.runtime.offline.bounds import MOST_BYTES
 from trainables.runtime.offline.checks import Place
-
-_MOST_BYTES = 2**28  # of an array: few bytes may claim to stand for any number
 
 
 def rllib_space(described: Any, at: Place) -> gym.Space:
@@ -26,7 +25,15 @@ def rllib_space(described: Any, at: Place) -> gym.Space:
     """
     try:
         return space_from_json(_ours(described))
-    except (KeyError, TypeError, ValueError, EOFError, zlib.error, ConfigError) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        EOFError,
+        MemoryError,
+        zlib.error,
+        ConfigError,
+    ) as error:
         raise at.error(f"the space that it states is unreadable: {error}") from None
 
 
@@ -71,8 +78,8 @@ def _array(text: str) -> np.ndarray:
     except binascii.Error as error:
         raise ValueError(error) from None
     stream = zlib.decompressobj()
-    data = stream.decompress(packed, _MOST_BYTES)
+    data = stream.decompress(packed, MOST_BYTES)
     if stream.unconsumed_tail:
-        raise ValueError(f"an array has more than {_MOST_BYTES} bytes")
+        raise ValueError(f"an array has more than {MOST_BYTES:,} bytes")
     array: np.ndarray = np.load(io.BytesIO(data), allow_pickle=False)
     return array

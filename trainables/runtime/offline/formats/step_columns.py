@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from trainables.core.data.spaces import PLAIN, leaf_keys
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
+from trainables.runtime.offline.bounds import check_num_columns
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.episode import DataSpaces
 
@@ -61,6 +62,7 @@ class StepColumns:
     """
 
     def __init__(self, columns: Sequence[str], file: str):
+        check_num_columns(len(columns), file)
         self._all, self._file = list(columns), file
         roots = {column.split("/")[0] for column in columns}
         self._found: dict[str, str] = {}
@@ -97,7 +99,9 @@ class StepColumns:
         space = spaces.action if ours == "action" else spaces.observation
         name = self[ours]
         found: dict[str, tuple[str, tuple[str, ...]]] = {}
-        for path, keys in leaf_keys(space).items():
+        leaves = leaf_keys(space)
+        check_num_columns(len(leaves), f"{self._file}, column {name!r}")
+        for path, keys in leaves.items():
             fields = tuple(map(str, keys))
             if path == PLAIN and name in self._all:
                 found[path] = (name, ())
