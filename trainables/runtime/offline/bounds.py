@@ -20,11 +20,6 @@ MOST_OPERATIONS = 20_000
 """Operations of the packed columns of a line, or of a batch of rows; one more for each byte."""
 
 
-def most_bytes_of(file_size: int) -> int:
-    """Return how many bytes a file of that size may unpack to."""
-    return max(MOST_BYTES, MOST_RATIO * file_size)
-
-
 def check_declared(declared: int, file_size: int, what: str) -> None:
     """Raise if contents declare to be larger than a file of that size may have.
 
@@ -36,12 +31,12 @@ def check_declared(declared: int, file_size: int, what: str) -> None:
     Raises:
         DataError: naming the size and the bound.
     """
-    most = most_bytes_of(file_size)
+    most = max(MOST_BYTES, MOST_RATIO * file_size)
     if declared > most:
         raise DataError(
             f"{what}: it unpacks to {declared:,} bytes or more, of a file of {file_size:,}; "
-            f"allowed: {most:,}, the larger one of {MOST_BYTES:,} and {MOST_RATIO} times the file's "
-            "size"
+            f"allowed: {most:,}, the larger one of {MOST_BYTES:,} and {MOST_RATIO} times the "
+            "file's size"
         )
 
 
