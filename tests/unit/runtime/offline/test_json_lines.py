@@ -298,19 +298,35 @@ def test_spaces_are_told_from_the_data(tmp_path: Path, caplog: pytest.LogCapture
 
 
 def test_nested_spaces_are_told_from_objects(tmp_path: Path) -> None:
-    obs = {"x": [[0.5, 1]] * 4, "n": {"choice": [0, 1, 5, 2]}}
+    obs = {"x": [[0.5, 1]] * 4, "n": {"count": [0, 1, 5, 2]}}
     actions = [[0, 3], [1, 0], [1, 1], [0, 0]]
     line = batch(obs=obs, new_obs=obs, actions=actions)
     spaces = find_source(json_file(tmp_path / "a.json", line)).infer_spaces()
     assert spaces.observation == gym.spaces.Dict(
         {
             "x": gym.spaces.Box(-np.inf, np.inf, (2,)),
-            "n": gym.spaces.Dict({"choice": gym.spaces.Discrete(6)}),
+            "n": gym.spaces.Dict({"count": gym.spaces.Box(-np.inf, np.inf, ())}),
         }
     )
     assert spaces.action == gym.spaces.MultiDiscrete([2, 4])
     [episode] = read(tmp_path / "a.json")
-    assert episode.obs["n/choice"].tolist() == [0, 1, 5, 2, 2]
+    assert episode.obs["n/count"].tolist() == [0, 1, 5, 2, 2]
+
+
+def test_whole_numbers_are_no_categories(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    obs = {"customers": [12, 199_989, 3, 4], "open": [True, False, True, True]}
+    source = find_source(json_file(tmp_path / "a.json", batch(obs=obs, new_obs=obs)))
+    with caplog.at_level(logging.WARNING):
+        found = source.infer_spaces().observation
+    assert found["customers"] == gym.spaces.Box(-np.inf, np.inf, ())
+    assert found["open"] == gym.spaces.Discrete(2)
+    assert "whole numbers in observations of" in caplog.text
+    assert "give observation_space if they are some" in caplog.text
+    json_file(tmp_path / "a.json", batch(actions=[0, 255, 1, 2]))
+    assert source.infer_spaces().action == gym.spaces.Discrete(256)
+    json_file(tmp_path / "a.json", batch(actions=[0, 256, 1, 2]))
+    with pytest.raises(DataError, match=r"257 choices in action_space; allowed .*: 256; give"):
+        source.infer_spaces()
 
 
 def test_packed_bytes_are_told_as_such(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_nested_observations_as_structs_and_images_as_lists(tmp_path: Path) -> N
     assert inferred.observation == gym.spaces.Dict(
         {
             "image": gym.spaces.Box(-(2**63), 2**63 - 1, (2, 2, 1), np.int64),
-            "n": gym.spaces.Discrete(5),
+            "n": gym.spaces.Box(-(2**63), 2**63 - 1, (), np.int64),
         }
     )
 
@@ -194,6 +194,22 @@ def test_spaces_are_told_from_the_data(tmp_path: Path) -> None:
     found = source.infer_spaces()
     assert found.observation == gym.spaces.Box(-np.inf, np.inf, (2,), np.float64)
     assert found.action == gym.spaces.Discrete(3)
+
+
+def test_whole_numbers_are_no_categories(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A pandas column of customers was one of 199,990 categories, and the network had as many."""
+    columns = rows(obs=None, new_obs=None)
+    columns["obs/customers"] = [12, 199_989, 3, 4, -5]
+    columns["obs/open"] = [True, False, True, True, True]
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    found = find_source(tmp_path).infer_spaces()
+    assert found.observation["customers"] == gym.spaces.Box(-(2**63), 2**63 - 1, (), np.int64)
+    assert found.observation["open"] == gym.spaces.Discrete(2)
+    assert "whole numbers in observations of" in caplog.text
+    columns["actions"] = [0, 256, 1, 2, 3]
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    with pytest.raises(DataError, match=r"257 choices in action_space; allowed .*: 256; give"):
+        find_source(tmp_path).infer_spaces()
 
 
 def test_bounds_of_continuous_actions_are_not_told(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import gymnasium as gym
 import numpy as np
 
 from trainables.core.data.spaces import leaf_spaces
-from trainables.core.logs import logger
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.episode import DataError, DataSpaces
+from trainables.runtime.offline.formats.inferred import told
 from trainables.runtime.offline.formats.json_file import Line
 from trainables.runtime.offline.formats.json_steps import array_of, leaf_values
 
@@ -19,15 +19,17 @@ from trainables.runtime.offline.formats.json_steps import array_of, leaf_values
 def inferred_spaces(name: str, lines: Iterable[Line]) -> DataSpaces:
     """Return spaces that the data would fit.
 
-    Observations become Boxes without bounds; whole numbers, one each, become Discrete, vectors of
-    them as actions MultiDiscrete: as many choices as the largest says.
+    Observations become Boxes without bounds, also of whole numbers: these may be counts or times.
+    As actions they become Discrete, vectors of them MultiDiscrete: as many choices as the largest
+    says.
 
     Args:
         name: The source, for messages.
         lines: All its lines.
 
     Raises:
-        DataError: for continuous actions, whose bounds nothing tells.
+        DataError: for continuous actions, whose bounds nothing tells, and for more choices than
+            256.
     """
     iterator = iter(lines)
     first = next(iterator, None)
@@ -44,15 +46,13 @@ def inferred_spaces(name: str, lines: Iterable[Line]) -> DataSpaces:
     made = DataSpaces(
         _sized(guess.observation, "obs", (), largest), _sized(guess.action, "action", (), largest)
     )
-    if largest:
-        logger.warning(
-            "no file and no setting states the spaces of %s: %s and %s are told from the largest "
-            "values; give observation_space and action_space if others may come",
-            name,
-            made.observation,
-            made.action,
-        )
-    return made
+    return told(name, made, whole=_has_whole_numbers(first, made))
+
+
+def _has_whole_numbers(line: Line, spaces: DataSpaces) -> bool:
+    """Tell whether observations have leaves of one whole number each."""
+    single = [path for path, leaf in leaf_spaces(spaces.observation).items() if leaf.shape == ()]
+    return any(leaf_values(line, "obs", path, spaces)[0].dtype.kind in "iu" for path in single)
 
 
 def _with_first(first: Line, others: Iterator[Line]) -> Iterator[Line]:
@@ -89,7 +89,7 @@ def _space_of(value: Any, ours: str, at: Place) -> gym.Space:
             f"the bounds of continuous actions (here {values[0]}) cannot be told: give "
             "observation_space and action_space in the settings, or the environment"
         )
-    if dtype.kind == "f" or (shape and ours == "obs"):
+    if dtype.kind == "f" or (ours == "obs" and (shape or dtype.kind != "b")):
         # Text says no type: 1.0 may well have been written as 1.
         kind = dtype.type if dtype.kind in "iu" and dtype.itemsize == 1 else np.float32
         if kind is np.float32:

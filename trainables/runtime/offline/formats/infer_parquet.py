@@ -11,23 +11,29 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from trainables.core.data.spaces import leaf_keys, leaf_spaces, map_leaves
-from trainables.core.logs import logger
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.episode import DataError, DataSpaces
 from trainables.runtime.offline.formats.arrow_values import child, from_arrow
+from trainables.runtime.offline.formats.inferred import told
 from trainables.runtime.offline.formats.parquet_steps import ParquetSteps
 
 _ROWS = 65_536
 
 
-def inferred_spaces(files: Iterable[ParquetSteps]) -> DataSpaces:
+def inferred_spaces(name: str, files: Iterable[ParquetSteps]) -> DataSpaces:
     """Return spaces that the data would fit.
 
-    Observations become Boxes without bounds, or with those of their integers' type; whole numbers
-    become Discrete, vectors of them as actions MultiDiscrete: as many choices as the largest says.
+    Observations become Boxes without bounds, or with those of their integers' type, also of whole
+    numbers: these may be counts or times. As actions they become Discrete, vectors of them
+    MultiDiscrete: as many choices as the largest says.
+
+    Args:
+        name: The source, for messages.
+        files: All its files.
 
     Raises:
-        DataError: for continuous actions, whose bounds nothing tells.
+        DataError: for continuous actions, whose bounds nothing tells, and for more choices than
+            256.
     """
     found: dict[str, gym.Space] = {}
     largest: dict[tuple[str, str], np.ndarray] = {}
@@ -37,24 +43,22 @@ def inferred_spaces(files: Iterable[ParquetSteps]) -> DataSpaces:
                 found[ours] = _first_guess(file, ours)
         spaces = DataSpaces(found["obs"], found["action"])
         for ours in ("obs", "action"):
-            for path, (name, fields) in file.columns.of_leaves(ours, spaces).items():
+            for path, (column, fields) in file.columns.of_leaves(ours, spaces).items():
                 if isinstance(leaf_spaces(found[ours])[path], gym.spaces.Box):
                     continue
-                for values in _values(file, name, fields):
+                for values in _values(file, column, fields):
                     top = values.max(0)
                     key = (ours, path)
                     largest[key] = np.maximum(largest[key], top) if key in largest else top
     if len(found) < 2:
         raise DataError("no file has rows to tell the spaces from")
     made = DataSpaces(*(_sized(found[ours], ours, largest) for ours in ("obs", "action")))
-    if largest:
-        logger.warning(
-            "no file and no setting states the spaces: %s and %s are told from the largest values; "
-            "give observation_space and action_space if others may come",
-            made.observation,
-            made.action,
-        )
-    return made
+    whole = any(_is_one_whole_number(leaf) for leaf in leaf_spaces(made.observation).values())
+    return told(name, made, whole=whole)
+
+
+def _is_one_whole_number(leaf: gym.Space) -> bool:
+    return isinstance(leaf, gym.spaces.Box) and leaf.shape == () and leaf.dtype.kind in "iu"
 
 
 def _first_guess(file: ParquetSteps, ours: str) -> gym.Space:
@@ -105,10 +109,9 @@ def _space_of(column: pa.Array, ours: str, at: Place) -> gym.Space:
         return gym.spaces.Box(-np.inf, np.inf, shape, dtype.type)
     if dtype.kind == "b":
         return gym.spaces.MultiBinary(shape) if shape else gym.spaces.Discrete(2)
-    if not shape:
-        return gym.spaces.Discrete(1)
     if ours == "action":
-        return gym.spaces.MultiDiscrete(np.ones(shape, np.int64))
+        several = gym.spaces.MultiDiscrete(np.ones(shape, np.int64))
+        return several if shape else gym.spaces.Discrete(1)
     limits = np.iinfo(dtype)
     return gym.spaces.Box(limits.min, limits.max, shape, dtype.type)
 

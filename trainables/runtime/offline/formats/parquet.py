@@ -51,7 +51,7 @@ class ParquetSource:
 
     def infer_spaces(self) -> DataSpaces:
         """Return spaces that the data would fit, of files that state none."""
-        return inferred_spaces(self._opened())
+        return inferred_spaces(self.name, self._opened())
 
     def agents(self) -> list[set[str]]:
         """Return the agents whose rows each file has."""
