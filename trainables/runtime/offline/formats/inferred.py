@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gymnasium as gym
-import numpy as np
 
 from trainables.core.data.spaces import leaf_spaces
 from trainables.core.logs import logger
