@@ -14,7 +14,14 @@ from tunescape.shared_names import make_room
 
 def main() -> NoReturn:
     """Run the command line; the entry point. It ends the process."""
-    make_room([os.getcwd()], is_ours=True)
+    try:
+        here = os.getcwd()
+    except OSError as error:
+        raise SystemExit(
+            f"tunescape: the folder that it is called in cannot be read ({error.strerror}): it was "
+            "deleted or moved, perhaps; call it in one that is there"
+        ) from None
+    make_room([here], is_ours=True)
     from experiments import cli
 
     status: Any = 0

@@ -68,7 +68,7 @@ def make_room_in_worker() -> None:
 
 def needs_room_in_workers() -> str | None:
     """Return the function that Ray's workers have to call first; None if no name is shared."""
-    path = [os.getcwd(), *sys.path]
+    path = ["", *sys.path]
     return _WORKERS if any(_other(name, path) for name in PACKAGES) else None
 
 
@@ -84,6 +84,15 @@ def our_package(name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     _run(spec, module)
     return module
+
+
+def _folders_of(path: Sequence[str]) -> list[str]:
+    """Return the folders of a path, of which "" is the one that we are in, if that is there."""
+    try:
+        here = [os.getcwd()]
+    except OSError:  # deleted: a process can go on in it
+        here = []
+    return [folder for entry in path for folder in ([entry] if entry else here)]
 
 
 def _settle(name: str, first: Sequence[str], is_ours: bool) -> None:
@@ -170,7 +179,7 @@ def _other(name: str, path: Iterable[str]) -> ModuleSpec | None:
 
 
 def _find(name: str, path: Iterable[str]) -> ModuleSpec | None:
-    spec = PathFinder.find_spec(name, [entry or os.getcwd() for entry in path])
+    spec = PathFinder.find_spec(name, _folders_of(path))
     # A folder without `__init__.py`, perhaps of specs, hides no package.
     return spec if spec is not None and spec.loader is not None and spec.origin else None
 

@@ -10,5 +10,7 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
     Tune has each trial work in a folder of its own, and notes where its process was before.
     """
-    start = os.environ.get("TUNE_ORIG_WORKING_DIR", os.getcwd())
-    return os.path.normpath(os.path.join(start, os.path.expanduser(path)))
+    path = os.path.expanduser(path)
+    if not os.path.isabs(path):  # else it does not matter where we are, which may be nowhere
+        path = os.path.join(os.environ.get("TUNE_ORIG_WORKING_DIR") or os.getcwd(), path)
+    return os.path.normpath(path)

@@ -40,6 +40,17 @@ def run(project: Path, *arguments: str, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
+def test_the_command_in_a_folder_that_is_no_more(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    code = "import os; os.rmdir(os.getcwd()); from tunescape.command import main; main()"
+    shown = run(gone, "-c", code, status=1)
+    assert shown.splitlines() == [
+        "tunescape: the folder that it is called in cannot be read (No such file or directory): it "
+        "was deleted or moved, perhaps; call it in one that is there"
+    ]
+
+
 def test_both_packages_are_found(project: Path) -> None:
     code = (
         "import tunescape as ts; ts.leaderboard, ts.load_spec; "

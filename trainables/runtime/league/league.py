@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainables.core.config.league import LEAGUE_EXPLOITER, MAIN_EXPLOITER, LeagueConfig
+from trainables.core.errors import ConfigError
 from trainables.runtime.league.matchmaking import opponents_of
 from trainables.runtime.league.payoff import PayOffs
 from trainables.runtime.league.ratings import fitted_ratings
@@ -207,12 +208,25 @@ class League:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Take over `get_state`'s."""
-        self._seed = int(state["seed"])
-        self.payoffs.set_state(state["payoffs"])
-        self.copies = [Copy(str(i), str(of), int(steps)) for i, of, steps in state["copies"]]
-        self._num_frozen = {n: int(number) for n, number in state["num_frozen"].items()}
-        self._frozen_at = {n: int(number) for n, number in state["frozen_at"].items()}
-        for learner, recent in self._recent.items():
-            recent.clear()
-            recent.extend(map(float, state["recent"][learner]))
+        """Take over `get_state`'s.
+
+        Raises:
+            ConfigError: if it is no such state; nothing is changed then.
+        """
+        payoffs = PayOffs(self.config.game_decay)
+        try:
+            seed = int(state["seed"])
+            payoffs.set_state(state["payoffs"])
+            copies = [Copy(str(i), str(of), int(steps)) for i, of, steps in state["copies"]]
+            num_frozen = {n: int(number) for n, number in state["num_frozen"].items()}
+            frozen_at = {n: int(number) for n, number in state["frozen_at"].items()}
+            recent = {n: [*map(float, state["recent"][n])] for n in self._recent}
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise ConfigError(
+                f"the state of a league is damaged: {error!r}; needed: what get_state() returned"
+            ) from None
+        self._seed, self.payoffs, self.copies = seed, payoffs, copies
+        self._num_frozen, self._frozen_at = num_frozen, frozen_at
+        for learner, games in self._recent.items():
+            games.clear()
+            games.extend(recent[learner])

@@ -137,9 +137,9 @@ def _contents(folder: Path) -> dict[str, Any] | None:
         sizes: dict[str, int] = contents["files"]
         whole = all((folder / name).stat().st_size == size for name, size in sizes.items())
         noted: dict[str, Any] = contents["noted"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return noted if whole else None
+    return noted if whole and isinstance(noted, dict) else None
 
 
 def _sync(folder: Path) -> None:

@@ -122,7 +122,14 @@ def load_data_set(
 def _mapped(
     name: str, digest: str, spaces: DataSpaces, folder: Path, noted: dict[str, Any]
 ) -> DataSet:
-    num_rows, size = noted["num_rows"], _size(folder)
+    counts = [noted.get(key) for key in ("num_rows", "num_steps", "num_episodes")]
+    num_rows, num_steps, num_episodes = counts
+    files = noted.get("files")
+    if not all(type(count) is int for count in counts) or num_rows != num_steps + num_episodes:
+        raise ValueError(f"it is said to have {noted}")
+    if not isinstance(files, list) or not all(isinstance(file, str) for file in files):
+        raise ValueError(f"it is said to be of the files {files}")
+    size = _size(folder)
     at_random = size > _memory() / 2
     columns = {
         column: map_column(
@@ -132,13 +139,12 @@ def _mapped(
     }
     next_valid = columns["valid"][1:]
     columns["valid"] = columns["valid"][:-1]
-    count = noted["num_episodes"]
     episodes, first_rows, steps_before = (
         map_column(column_path(folder, column), kind, length, at_random=False)
         for column, kind, length in (
-            ("episodes", EPISODES, count),
-            ("first_rows", COUNT, count + 1),
-            ("steps_before", COUNT, count),
+            ("episodes", EPISODES, num_episodes),
+            ("first_rows", COUNT, num_episodes + 1),
+            ("steps_before", COUNT, num_episodes),
         )
     )
     return DataSet(
@@ -147,10 +153,10 @@ def _mapped(
         spaces,
         folder,
         num_rows,
-        noted["num_steps"],
-        count,
+        num_steps,
+        num_episodes,
         size,
-        tuple(noted["files"]),
+        tuple(files),
         columns,
         next_valid,
         episodes,

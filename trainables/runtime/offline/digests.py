@@ -67,7 +67,7 @@ def _digest_of_local(path: str, memory: Path) -> str:
 def _remembered(note: Path) -> str | None:
     try:
         digest = json.loads(note.read_text(encoding="utf-8"))["sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return digest if isinstance(digest, str) else None
 

@@ -21,12 +21,22 @@ class FileSet:
         files: Absolute paths, or URLs, in the order that they are read in.
         filesystem: Where the files are; None: the local disk.
         paths: The files as `filesystem` names them; empty: as `files` does.
+
+    Raises:
+        DataError: for a name that is no text, which neither Arrow nor a log could have.
     """
 
     name: str
     files: Sequence[str]
     filesystem: pa_fs.FileSystem | None = None
     paths: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for file in self.files:
+            try:
+                file.encode()
+            except UnicodeEncodeError:
+                raise DataError(f"{file!r}: the name is no UTF-8; allowed: another one") from None
 
     def open(self, index: int) -> Any:
         """Open a file to read at any place of it.

@@ -111,11 +111,20 @@ def _local(item: str, path: str, format_: str | None) -> list[str]:
                 )
         return found
     if _WILD.search(path):
-        found = [each for each in glob.glob(path, recursive=True) if os.path.isfile(each)]
-        return _of_glob(item, found)
+        return _of_glob(item, [each for each in _matches(item, path) if os.path.isfile(each)])
     near = Path(path).parent
     where = "" if near.is_dir() else f": there is no folder {near}"
     raise DataError(f"{item}: there is no such file or folder ({path}){where}")
+
+
+def _matches(item: str, path: str) -> list[str]:
+    """Return what a glob matches; `**` does not go through links, which may lead in a circle."""
+    begin = path.find("**")
+    if begin < 0:
+        return glob.glob(path)
+    roots = glob.glob(os.path.dirname(path[:begin])) if begin else ["."]
+    matches = _glob_regex(path).fullmatch
+    return [name for root in roots for name in _walk(item, root) if matches(name)]
 
 
 def _walk(item: str, path: str) -> list[str]:

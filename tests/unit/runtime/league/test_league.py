@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from trainables.core.config.league import LeagueConfig
+from trainables.core.errors import ConfigError
 from trainables.runtime.league.league import League, Match
 
 
@@ -97,6 +98,16 @@ def test_results_have_a_learners_row_of_the_pay_offs() -> None:
         _, learner, _, opponent = name.split("/")
         assert rate == rates[players.index(learner), players.index(opponent)]
     assert found["league/main/against/main_v3"] > 0.7 > 0.5 > found["league/main/against/hunter"]
+
+
+def test_a_damaged_state_is_one_error_and_changes_nothing() -> None:
+    book = league(seed=5)
+    book.add_games(won("main", "main_v0", 7))
+    good = book.get_state()
+    for bad in ({}, {**good, "copies": [1]}, {**good, "recent": []}, {**good, "seed": "x"}, "x"):
+        with pytest.raises(ConfigError, match="the state of a league is damaged: .*; needed"):
+            book.set_state(bad)  # type: ignore[arg-type]
+        assert str(book.get_state()) == str(good)
 
 
 def test_state_goes_through_json_and_decides_alike() -> None:

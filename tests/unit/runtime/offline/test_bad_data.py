@@ -207,6 +207,22 @@ BAD: dict[str, Make] = {
             "policy_batches": dict.fromkeys("ab", batch(agent_index=None)),
         }
     ),
+    "no observations": lines(batch(), {**batch(), "obs": None}),
+    "no observations in the first line": lines({**batch(), "obs": None}),
+    "no rows of actions": lines(batch(actions=[])),
+    "no parts of observations": lines(batch(obs={})),
+    "a part that is none": lines(batch(obs={"x": None})),
+    "lists as ids": with_values("episode_id", {n: [1] for n in range(7)}, pa.list_(pa.int64())),
+    "structs as agents": with_values(
+        "agent_id", {n: {"a": 1} for n in range(7)}, pa.struct({"a": pa.int64()})
+    ),
+    "actions without a number": parquet(
+        lambda table: table.replace_schema_metadata(None).set_column(
+            table.column_names.index("action"),
+            "action",
+            pa.array([[]] * len(table), pa.list_(pa.int64())),
+        )
+    ),
     "columns of different lengths": lines(batch(), batch(rewards=[1.0] * 3)),
     "observations of another length": lines(batch(obs=[[0.5, 1, 2, 3]] * 3)),
     "empty Parquet file": content("a.parquet", b""),

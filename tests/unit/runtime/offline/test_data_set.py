@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import errno
 import fcntl
 import logging
@@ -199,6 +200,23 @@ def test_a_full_disk_is_one_error_and_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
     monkeypatch.undo()
     assert load_data_set(source(), cache=tmp_path).num_steps == 8
+
+
+def test_notes_that_are_none_are_made_again(tmp_path: Path) -> None:
+    folder = load_data_set(source(), cache=tmp_path).folder
+    whole = json.loads((folder / "contents.json").read_text())
+    noted = whole["noted"]
+    for bad in (
+        *({}, [], "x", None),
+        *({**noted, "num_rows": "x"}, {**noted, "num_steps": 3}, {**noted, "files": 3}),
+        *({**noted, "num_rows": 10**30, "num_steps": 10**30 - 3}, {**noted, "files": [1]}),
+    ):
+        (folder / "contents.json").write_text(json.dumps({**whole, "noted": bad}))
+        assert load_data_set(source(), cache=tmp_path).num_steps == 8, bad
+    for text in ("{}", "[]", '"x"', "[" * 10**5, '{"files": [], "noted": {}}'):
+        (folder / "contents.json").write_text(text)
+        assert load_data_set(source(), cache=tmp_path).num_steps == 8, text
+    assert json.loads((folder / "contents.json").read_text()) == whole
 
 
 def test_a_folder_that_cannot_be_made_is_one_error(tmp_path: Path) -> None:

@@ -56,6 +56,28 @@ def test_globs_files_and_lists(folder: Path) -> None:
     assert names(both, folder) == ["b/data-1.parquet", "a.parquet"]
 
 
+def test_links_that_lead_in_a_circle(folder: Path) -> None:
+    """Two of them: with each level twice as many paths lead to the same file."""
+    for name in ("one", "other"):
+        (folder / name).symlink_to(".")
+    assert names(f"{folder}/**/*.parquet", folder) == ["a.parquet", "b/data-1.parquet"]
+    assert names(f"{folder}/**/data-?.parquet", folder) == ["b/data-1.parquet"]
+    assert names(folder, folder) == ["a.parquet", "b/data-1.parquet"]
+    (folder / "self.parquet").symlink_to("self.parquet")
+    with pytest.raises(DataError, match=r"self\.parquet: there is no such file or folder"):
+        find_source(folder / "self.parquet")
+    with pytest.raises(
+        DataError, match=r"self\.parquet: is no regular file, but .* a link to noth"
+    ):
+        find_source(folder)
+
+
+def test_a_name_that_is_no_text(folder: Path) -> None:
+    (folder / os.fsdecode(b"\xff.parquet")).write_bytes(b"")
+    with pytest.raises(DataError, match=r"\\udcff\.parquet': the name is no UTF-8"):
+        find_source(folder)
+
+
 def test_a_file_whose_name_has_the_signs_of_a_glob(folder: Path) -> None:
     (folder / "run[1].parquet").write_bytes(b"")
     assert names(str(folder / "run[1].parquet"), folder) == ["run[1].parquet"]

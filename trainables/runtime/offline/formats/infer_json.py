@@ -12,7 +12,7 @@ from trainables.core.data.spaces import leaf_spaces
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.episode import DataError, DataSpaces
 from trainables.runtime.offline.formats.inferred import told
-from trainables.runtime.offline.formats.json_file import Line
+from trainables.runtime.offline.formats.json_file import Line, num_rows
 from trainables.runtime.offline.formats.json_steps import array_of, leaf_values
 
 
@@ -78,10 +78,14 @@ def _guess(line: Line, ours: str) -> gym.Space:
 
 def _space_of(value: Any, ours: str, at: Place) -> gym.Space:
     if isinstance(value, dict):
+        if not value:
+            raise at.error("it is an object without parts, of which no space can be told")
         parts = [
             (key, _space_of(part, ours, at.of(f"{at.column}/{key}"))) for key, part in value.items()
         ]
         return gym.spaces.Dict(parts)
+    if not num_rows(value, at):
+        raise at.error("it has no rows, of which no space can be told")
     values = array_of(value, at)
     shape, dtype = values.shape[1:], values.dtype
     if dtype.kind == "f" and ours == "action":

@@ -123,6 +123,8 @@ def _values(file: ParquetSteps, name: str, fields: tuple[str, ...]) -> Iterator[
             column = child(column, field)
         at = Place(file.name, row, name)
         values = from_arrow(column, at)
+        if not values.size:
+            raise at.error("rows have no values, of which no space can be told")
         if values.min() < 0:
             first = int((values.reshape(len(values), -1).min(1) < 0).argmax())
             raise at.error(

@@ -143,12 +143,15 @@ class BatchReader:
         if column.null_count:
             row = int(np.array(pc.is_null(column)).argmax())
             raise at.of(self._columns[ours]).error("the value is missing (null)", row)
+        at = at.of(self._columns[ours])
+        if pt.is_nested(column.type):
+            raise at.error(f"values are of type {column.type}; allowed: texts or numbers")
         labels = column if pt.is_dictionary(column.type) else column.dictionary_encode()
-        check_repeated(labels, at.of(self._columns[ours]))
+        check_repeated(labels, at)
         try:
             labels.dictionary.validate(full=True)
         except pa.ArrowInvalid as error:
-            raise at.of(self._columns[ours]).error(f"a name is no text: {error}") from None
+            raise at.error(f"a name is no text: {error}") from None
         return labels
 
     def _tree(self, batch: pa.RecordBatch, ours: str, at: Place) -> np.ndarray:
