@@ -105,7 +105,7 @@ def test_a_damaged_state_is_one_error_and_changes_nothing() -> None:
     book.add_games(won("main", "main_v0", 7))
     good = book.get_state()
     for bad in ({}, {**good, "copies": [1]}, {**good, "recent": []}, {**good, "seed": "x"}, "x"):
-        with pytest.raises(ConfigError, match="the state of a league is damaged: .*; needed"):
+        with pytest.raises(ConfigError, match=r"the state of a league is damaged: .*; needed"):
             book.set_state(bad)  # type: ignore[arg-type]
         assert str(book.get_state()) == str(good)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import errno
 import fcntl
+import json
 import logging
 import os
 import signal
