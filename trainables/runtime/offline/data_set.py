@@ -28,7 +28,7 @@ from trainables.runtime.offline.conversion import (
 from trainables.runtime.offline.episode import DataError, DataSpaces
 from trainables.runtime.offline.source import Source
 
-_VERSION = 1  # of the folders: another one is another folder
+_VERSION = 2  # of the folders: another one is another folder
 _NOTABLE_BYTES = 2**30  # of a conversion that is told of even where little is logged
 _NOTABLE_SECONDS = 10.0
 

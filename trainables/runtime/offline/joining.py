@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from trainables.core.logs import logger
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.episode import Episode
 
@@ -117,16 +118,17 @@ class EpisodeJoiner:
     for more of its episode is bounded: beyond `most_bytes` the one that waits longest is given as
     it is, and what comes of it later as an episode of its own, with its `first_step`.
 
-    Where nobody noted what an episode's last action led to, and the episode does not terminate
-    there, its last row only says what the action before it led to.
+    Where nobody noted what an episode's last action led to: if it was truncated there, the
+    observation before the action stands for the one after it, so that algorithms bootstrap from the
+    value of the last row. If its recording ends amid it, the last row is left out: it only says
+    what the action before it led to.
 
     Attributes:
-        num_left_out: Rows that were left out for that.
         num_ends: Rows at which an episode terminated or was truncated.
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES):
-        self.num_left_out = self.num_ends = 0
+        self.num_ends = self._num_left_out = self._num_repeated = 0
         self._most, self._nbytes = most_bytes, 0
         self._begun: dict[Key, _Begun] = {}
         self._given: dict[Key, _Given] = {}  # the last ones
@@ -167,6 +169,28 @@ class EpisodeJoiner:
         """Yield what has not ended."""
         for key in [*self._begun]:
             yield from self._give(key)
+
+    def tell(self, name: str, column: str) -> None:
+        """Log what was done for want of a last observation, and how to do without.
+
+        Args:
+            name: The source.
+            column: What the column with next observations is called in it.
+        """
+        if self._num_repeated:
+            logger.warning(
+                "%s: %d episodes are truncated, and nothing says what their last action led to: "
+                "they bootstrap from the value of their last row's observation; a column %r, "
+                "needed in that row only, tells better",
+                *(name, self._num_repeated, column),
+            )
+        if self._num_left_out:
+            logger.warning(
+                "%s: the last rows of %d episodes are left out: they neither terminate nor are "
+                "truncated there, and nothing says what the action led to; give a column %r, or "
+                "'truncated' where a limit ended them",
+                *(name, self._num_left_out, column),
+            )
 
     def _extend(self, steps: Steps, run: int, key: Key, start: int, stop: int) -> Iterator[Episode]:
         first = None if steps.first_steps is None else int(steps.first_steps[run])
@@ -224,11 +248,12 @@ class EpisodeJoiner:
             del self._given[next(iter(self._given))]
         num = begun.num_rows
         last = begun.next_obs
-        if last is None and is_terminated:
-            last = obs[-1][-1:]  # nothing is made of it: a terminal state is worth 0
+        if last is None and how:
+            last = obs[-1][-1:]  # nothing is made of it where a terminal state is worth 0
+            self._num_repeated += is_truncated and not is_terminated
         elif last is None:
             last, num = obs[-1][:0], num - 1
-            self.num_left_out += 1
+            self._num_left_out += 1
             if num == 0:
                 return
         noted = np.concatenate(logp)[:num]
@@ -237,7 +262,7 @@ class EpisodeJoiner:
             actions=np.concatenate(actions)[:num],
             rewards=np.concatenate(rewards)[:num],
             terminated=is_terminated,
-            truncated=is_truncated and num == begun.num_rows,
+            truncated=is_truncated,
             logp=None if np.isnan(noted).all() else noted,
             episode_id=key[0],
             first_step=begun.first_step,

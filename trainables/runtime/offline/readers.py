@@ -29,7 +29,9 @@ class InputReader(ABC):
 
         `obs`, `actions`, `rewards` and `terminateds` (or `dones`) are needed; `truncateds`,
         `new_obs`, `eps_id`, `t` and `action_logp` may be there. Nested observations are dicts of
-        arrays. Rows of an episode follow one another; an episode ends with its batch.
+        arrays. Rows of an episode follow one another; an episode ends with its batch. Without
+        `new_obs`, one that is truncated bootstraps from the value of its last row's observation,
+        and of one that ends amid it the last row is left out.
         """
 
 

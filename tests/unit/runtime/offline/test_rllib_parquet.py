@@ -87,12 +87,27 @@ def test_without_ids_ends_tell_episodes_apart(tmp_path: Path) -> None:
     assert [episode.rewards.tolist() for episode in found] == [[0, 1, 2], [3, 4]]
 
 
-def test_without_successors_the_last_row_of_what_did_not_terminate_is_left_out(
-    tmp_path: Path,
+def test_without_successors_a_truncated_episode_is_whole_and_ends_with_its_last_observation(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = episodes(tmp_path, rows(new_obs=None))
     assert len(first) == 3 and first.terminated
+    assert (len(second), second.terminated, second.truncated) == (2, False, True)
+    assert second.obs[-1].tolist() == second.obs[-2].tolist()
+    [said] = [record.getMessage() for record in caplog.records]
+    assert "1 episodes are truncated, and nothing says what their last action led to" in said
+    assert "a column 'next_obs', needed in that row only" in said
+
+
+def test_without_successors_the_last_row_of_what_did_not_end_is_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = episodes(tmp_path, rows(new_obs=None, truncateds=None))
+    assert len(first) == 3 and first.terminated
     assert (len(second), second.terminated, second.truncated) == (1, False, False)
+    [said] = [record.getMessage() for record in caplog.records]
+    assert "the last rows of 1 episodes are left out" in said
+    assert "give a column 'next_obs', or 'truncated' where a limit ended them" in said
     assert second.obs.tolist() == [[3.25, -3], [4.25, -4]]
 
 

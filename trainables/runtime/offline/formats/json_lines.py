@@ -7,7 +7,6 @@ Tuple, as RLlib has them without its preprocessors.
 
 from __future__ import annotations
 
-import logging
 import os
 import posixpath
 from collections.abc import Collection, Iterator
@@ -26,8 +25,6 @@ from trainables.runtime.offline.joining import EpisodeJoiner
 from trainables.runtime.offline.read_options import ReadOptions
 
 __all__ = ["JsonLinesSource", "JsonLinesWriter"]
-
-logger = logging.getLogger(__name__)
 
 
 class JsonLinesSource:
@@ -102,13 +99,7 @@ class JsonLinesSource:
                 "episodes apart; needed: one of them"
             )
         yield from joiner.finish()
-        if joiner.num_left_out:
-            logger.info(
-                "%s: the last rows of %d episodes are left out: they do not terminate there, and "
-                "no column 'new_obs' says what the action led to",
-                self.name,
-                joiner.num_left_out,
-            )
+        joiner.tell(self.name, "new_obs")
 
     def _opened(self) -> Iterator[tuple[str, Iterator[Line]]]:
         """Yield each file's name, and its lines."""

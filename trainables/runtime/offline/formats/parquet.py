@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 
-from trainables.core.logs import logger
 from trainables.runtime.offline.broken_rows import Report, reported
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.digests import digest_of
@@ -82,13 +81,7 @@ class ParquetSource:
                 "'eps_id' that tells episodes apart; needed: one of them"
             )
         yield from joiner.finish()
-        if joiner.num_left_out:
-            logger.info(
-                "%s: the last rows of %d episodes are left out: they do not terminate there, and "
-                "no column 'next_obs' says what the action led to",
-                self.name,
-                joiner.num_left_out,
-            )
+        joiner.tell(self.name, "next_obs")
 
     def _opened(self) -> Iterator[ParquetSteps]:
         for index, name in enumerate(self.files):
