@@ -200,35 +200,63 @@ def rename_metrics(document: Document, trainable: type) -> None:
             place = ("objectives", index, "metric")
             objective["metric"] = _metric(document, place, objective["metric"], trainable, in_env)
     rename("scheduler", "time_attr")
-    stop: dict[str, Any] = {}
-    for name, value in data["stop"].items():
-        metric = _metric(document, ("stop", name), name, trainable, in_env)
+    data["stop"] = checked_stop(document, (), trainable, in_env)
+
+
+def checked_stop(
+    document: Document, root: KeyPath, trainable: type, in_env: bool
+) -> dict[str, int | float]:
+    """Return the stop criteria of a section by their canonical names.
+
+    Args:
+        document: The spec.
+        root: The section that has them, with the config beside them; (): the spec itself.
+        trainable: The class that is trained.
+        in_env: Whether its training steps an environment.
+
+    Raises:
+        SpecError: No result has such a metric, or it can end nothing.
+    """
+    place = (*root, "stop")
+    told = ".".join(map(str, place))
+    stop: dict[str, int | float] = {}
+    for name, value in document.at(place).items():
+        here = (*place, name)
+        metric = _metric(document, here, name, trainable, in_env, root)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise document.error(
-                ("stop", name), f"stop: {name} = {value!r} is not a number; "
-                "a trial ends when the metric reaches a number"
+                here, f"{told}: {name} = {value!r} is not a number; "
+                "training ends when the metric reaches a number"
             )  # fmt: skip
         if value <= 0 and metric.startswith(_COUNTERS):
             raise document.error(
-                ("stop", name), f"stop: {name} = {value!r} is not allowed; allowed: above 0, as "
+                here, f"{told}: {name} = {value!r} is not allowed; allowed: above 0, as "
                 "it is counted from 0"
             )  # fmt: skip
         if metric in stop:
-            raise document.error(("stop", name), f"stop: {metric} is given twice")
+            raise document.error(here, f"{told}: {metric} is given twice")
         stop[metric] = value
-        document.lines.setdefault(("stop", metric), document.place(("stop", name)))
-    data["stop"] = stop
+        document.lines.setdefault((*place, metric), document.place(here))
+    return stop
 
 
-def _metric(document: Document, place: KeyPath, name: str, trainable: type, in_env: bool) -> str:
+def _metric(
+    document: Document,
+    place: KeyPath,
+    name: str,
+    trainable: type,
+    in_env: bool,
+    root: KeyPath = (),
+) -> str:
+    told = ".".join(map(str, place[: len(root) + 1]))
     try:
         metric = canonical_metric(name, trainable)
     except SpecError as error:
-        raise document.error(place, f"{place[0]}: {error}") from None
-    if metric.startswith("evaluation/") and not document.data["config"].get("evaluation_interval"):
-        raise document.error(
-            place, f"{place[0]}: {metric} is only reported with config.evaluation_interval set"
-        )
+        raise document.error(place, f"{told}: {error}") from None
+    config: KeyPath = (*root, "config")
+    if metric.startswith("evaluation/") and not document.at(config).get("evaluation_interval"):
+        setting = ".".join(map(str, (*config, "evaluation_interval")))
+        raise document.error(place, f"{told}: {metric} is only reported with {setting} set")
     if not in_env:
         check_reported(document, place, metric, document.data["trainable"])
     return metric

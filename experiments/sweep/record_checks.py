@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+from experiments.spec.recorded_data import EPISODES
 from experiments.spec.schema import SweepSpec
-from search_spaces.documents import Document
+from experiments.sweep.config_checks import checked_stop
+from experiments.sweep.env_checks import problem_of
+from search_spaces.documents import Document, KeyPath
 from trainables.registry import get_algorithm
 
 
@@ -26,14 +32,15 @@ def check_record(document: Document, spec: SweepSpec) -> None:
                 ("record",),
                 "record: who plays where? It needs `train`, or `env` for random actions",
             )
+        _try_env(document, spec, ("record", "env"), {"env": section.env})
         return
     expert, place = section.train, ("record", "train")
     try:
-        config_class = get_algorithm(expert.trainable).config_class
+        trainable = get_algorithm(expert.trainable)
     except ValueError as error:
         raise document.error((*place, "trainable"), f"record.train: {error}") from None
     try:
-        config = config_class.from_dict(expert.config)
+        config = trainable.config_class.from_dict(expert.config)
         config.validate()
     except ValueError as error:
         raise document.error((*place, "config"), f"record.train.config: {error}") from None
@@ -54,3 +61,17 @@ def check_record(document: Document, spec: SweepSpec) -> None:
             "record.train.config: the policy is trained before Ray runs, in one process; allowed: "
             "num_env_runners, num_learners and evaluation_num_env_runners 0",
         )
+    expert.stop = checked_stop(document, place, trainable, in_env=True)
+    _try_env(document, spec, (*place, "config", "env"), config.to_dict())
+    if section.env is not None:
+        _try_env(document, spec, ("record", "env"), {**config.to_dict(), "env": section.env})
+
+
+def _try_env(document: Document, spec: SweepSpec, place: KeyPath, config: dict[str, Any]) -> None:
+    """Try an environment in which data are to be recorded, on this machine, unless they are."""
+    assert spec.record is not None and spec.record.folder is not None
+    if (Path(spec.record.folder) / EPISODES).is_dir():
+        return
+    problem = problem_of(config)
+    if problem is not None:
+        raise document.error(place, f"{'.'.join(map(str, place))}: {problem}")

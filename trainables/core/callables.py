@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -43,3 +44,30 @@ def resolve_callable(name: str) -> Any:
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"{name!r} cannot be found: {error}") from None
     return found
+
+
+def resolve_function(setting: str, given: Any, allowed: str) -> Callable[..., Any]:
+    """Return the function that a setting gives, itself or by its name. It is not called.
+
+    What Python's own library has is no function of any setting: `os:system` takes one argument, as
+    one that is asked for an agent's policy does, and would run the agent's name as a command.
+
+    Args:
+        setting: The setting.
+        given: What it gives.
+        allowed: The form of the function, for errors.
+
+    Raises:
+        ConfigError: if there is none of the name, or it is not allowed.
+    """
+    form = f"allowed: {allowed}"
+    if isinstance(given, str) and given.partition(":")[0].split(".")[0] in sys.stdlib_module_names:
+        raise ConfigError(f"{setting} = {given!r} is of Python's own library; {form}")
+    try:
+        found: Any = resolve_callable(given) if isinstance(given, str) else given
+    except ConfigError as error:
+        raise ConfigError(f"{setting}: {error}; {form}") from None
+    if not callable(found):
+        raise ConfigError(f"{setting} = {given!r} is not allowed; {form}")
+    function: Callable[..., Any] = found
+    return function

@@ -8,7 +8,8 @@ from typing import Any
 
 from torch import nn
 
-from trainables.core.callables import resolve_callable
+from trainables.core.callables import resolve_callable, resolve_function
+from trainables.core.config.agent_mapping import PoliciesToTrain, PolicyMapping
 from trainables.core.config.callbacks import HOOKS
 from trainables.core.config.config import CONNECTOR_SETTINGS, AlgorithmConfig
 from trainables.core.config.entries import entries
@@ -17,7 +18,7 @@ from trainables.core.learning.learner import learner_type
 from trainables.runtime.callbacks.callbacks import callbacks_type, hook_call
 from trainables.runtime.sampling.runner_class import check_runner_class
 
-_FUNCTIONS = ("env_task_fn", "custom_evaluation_function")
+_FUNCTIONS = ("env_task_fn", "custom_evaluation_function", "observation_fn")
 
 
 def check_named_code(config: AlgorithmConfig) -> None:
@@ -35,14 +36,15 @@ def check_named_code(config: AlgorithmConfig) -> None:
     learner_type(config.learner_class)
     model: Any = config.resolve().model.custom_model
     if model is not None:
-        found = _found(model)
+        found = resolve_callable(model) if isinstance(model, str) else model
         if not (inspect.isclass(found) and issubclass(found, nn.Module)):
             raise ConfigError(
                 f"custom_model = {model!r} is not allowed; allowed: a class of torch.nn.Module"
             )
     for name, entry in _functions(config):
-        if not callable(_found(entry)):
-            raise ConfigError(f"{name} = {entry!r} is not allowed; allowed: a function")
+        resolve_function(name, entry, "a function")
+    PolicyMapping(config.policy_mapping_fn, ())
+    PoliciesToTrain(config.policies_to_train, ())
 
 
 def _functions(config: AlgorithmConfig) -> Iterator[tuple[str, Any]]:
@@ -50,7 +52,3 @@ def _functions(config: AlgorithmConfig) -> Iterator[tuple[str, Any]]:
     for name in (*_FUNCTIONS, *CONNECTOR_SETTINGS):
         for entry in entries(config[name]):
             yield name, entry.get("type") if isinstance(entry, dict) else entry
-
-
-def _found(given: Any) -> Any:
-    return resolve_callable(given) if isinstance(given, str) else given

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from trainables.core.callables import callable_name, resolve_callable
+from trainables.core.callables import callable_name, resolve_function
 from trainables.core.config.line_ups import LineUps
 from trainables.core.config.policy_specs import DEFAULT_POLICY
 from trainables.core.errors import ConfigError
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_MAPPING = "a function (agent_id, episode, worker, **kwargs) -> policy id"
-_TO_TRAIN = "a function (policy_id, batch) -> bool"
+_MAPPING = "a function (agent_id, episode, worker, **kwargs) -> policy id, or 'module:name' of one"
+_TO_TRAIN = "a function (policy_id, batch) -> bool, or 'module:name' of one"
 OTHERS = "*"
 """The key of a mapping for all agents that no other key is for."""
 
@@ -47,7 +47,7 @@ class PolicyMapping:
         elif isinstance(given, list):
             self._line_ups = LineUps(given, seed or 0)
         elif given is not None:
-            self._function = _function("policy_mapping_fn", given, _MAPPING)
+            self._function = resolve_function("policy_mapping_fn", given, _MAPPING)
             check_mapping_function(self._function)
 
     def __call__(self, agent_id: Any, episode: Any = None, worker: Any = None, **more: Any) -> str:
@@ -103,7 +103,7 @@ class PoliciesToTrain:
         self._ids = given if isinstance(given, list) else None
         self._function: Callable[..., Any] | None = None
         if self._ids is None and given is not None:
-            self._function = _function("policies_to_train", given, _TO_TRAIN)
+            self._function = resolve_function("policies_to_train", given, _TO_TRAIN)
             check_to_train_function(self._function)
 
     def __call__(self, policy_id: str, batch: Any = None) -> bool:
@@ -192,21 +192,6 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
         return inspect.signature(function)
     except (TypeError, ValueError):
         return None
-
-
-def _function(setting: str, given: Any, form: str) -> Callable[..., Any]:
-    """Return the function that a setting gives; its name is imported.
-
-    Raises:
-        ConfigError: if there is none of the name.
-    """
-    try:
-        found: Callable[..., Any] = resolve_callable(given) if isinstance(given, str) else given
-    except ConfigError as error:
-        raise ConfigError(f"{setting}: {error}; allowed: {form}, or 'module:name' of one") from None
-    if not callable(found):
-        raise ConfigError(f"{setting} = {given!r} is not allowed; allowed: {form}")
-    return found
 
 
 def _match(agent_id: str, by_agent: Mapping[str, str]) -> str | None:

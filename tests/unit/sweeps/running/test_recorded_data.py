@@ -68,6 +68,21 @@ def test_input_is_what_is_recorded(tmp_path: Path) -> None:
         ({"record": {"train": {**EXPERT, "config": {}}}}, "env is not set"),
         ({"record": {"train": {**EXPERT, "stop": {}}}}, "stop"),
         ({"record": {"env": "CartPole-v1", "epsilon": 2}}, "epsilon"),
+        ({"record": {"env": "CartPoel-v1"}}, r"record\.env: env 'CartPoel-v1'.*CartPole-v1"),
+        ({"record": {"train": EXPERT, "env": "Nonsense"}}, r"record\.env: env 'Nonsense'"),
+        (
+            {"record": {"train": {**EXPERT, "config": {"env": "CartPoel-v1"}}}},
+            r"record\.train\.config\.env: env 'CartPoel-v1'",
+        ),
+        (
+            {"record": {"train": {**EXPERT, "stop": {"episode_retrun_mean": 9}}}},
+            r"record\.train\.stop: unknown metric 'episode_retrun_mean'.*episode_return_mean",
+        ),
+        (
+            {"record": {"train": {**EXPERT, "stop": {"evaluation/episode_return_mean": 9}}}},
+            r"with record\.train\.config\.evaluation_interval set",
+        ),
+        ({"record": {"train": {**EXPERT, "stop": {"training_iteration": True}}}}, "not a number"),
         ({"trainable": "PPO", "record": {"env": "CartPole-v1"}}, "input_"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector.utils import create_empty_array
 
-from trainables.core.callables import callable_name, resolve_callable
+from trainables.core.callables import callable_name, resolve_function
 from trainables.core.config.agent_mapping import PolicyMapping
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.several_agents import all_policies
@@ -147,12 +147,7 @@ def observation_wrapper(
     given = config.observation_fn
     if given is None:
         return None
-    try:
-        function: Any = resolve_callable(given) if isinstance(given, str) else given
-    except ConfigError as error:
-        raise ConfigError(f"observation_fn: {error}; allowed: {_ALLOWED}") from None
-    if not callable(function):
-        raise ConfigError(f"observation_fn = {given!r} is not allowed; allowed: {_ALLOWED}")
+    function = resolve_function("observation_fn", given, _ALLOWED)
     specs = all_policies(config)
     own = {m: spec.observation_space for m, spec in specs.items()}
     mapping = PolicyMapping(config.policy_mapping_fn, specs, config.seed)
