@@ -60,7 +60,7 @@ def check_config(document: Document, config_class: Any) -> dict[str, Any]:
             elif key in SweepSpec.model_fields:
                 hint = " (it is a key of the spec itself: write it without indentation)"
             raise document.error(
-                _blame(value, ("config", key), str(error)), f"config: {error}{hint}"
+                blame(value, ("config", key), str(error)), f"config: {error}{hint}"
             ) from None
     try:
         checked: dict[str, Any] = config_class.check(config)
@@ -69,12 +69,12 @@ def check_config(document: Document, config_class: Any) -> dict[str, Any]:
     return checked
 
 
-def _blame(value: Any, path: KeyPath, message: str) -> KeyPath:
+def blame(value: Any, path: KeyPath, message: str) -> KeyPath:
     """Return the deepest key of a nested setting that the message mentions."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if repr(key) in message or message.startswith(f"{key} ") or f".{key} " in message:
-                return _blame(inner, (*path, key), message)
+                return blame(inner, (*path, key), message)
     return path
 
 
@@ -165,7 +165,7 @@ def check_together(
         except ValueError as error:
             problem = str(error)
     every = f" (so is each of {_DRAWS} configurations drawn from the space)" if space else ""
-    raise document.error(_blame(spec.config, ("config",), problem), f"config: {problem}{every}")
+    raise document.error(blame(spec.config, ("config",), problem), f"config: {problem}{every}")
 
 
 def _code_check(config_class: Any) -> Callable[[Any], None]:

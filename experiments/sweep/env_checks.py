@@ -1,9 +1,8 @@
 """Each environment of a sweep is made, reset and stepped once before any trial is started.
 
 A mistake in an environment would fail every trial, after seconds of starting each. It is looked for
-in a forked child: an environment that hangs or crashes takes the child with it, not the sweep's
-driver, and what it loads or changes stays there. A fork costs milliseconds, a fresh interpreter
-several seconds of importing torch, and it would not know what a script has registered.
+in a forked child (`experiments.sweep.forked_child`): an environment that hangs or crashes takes the
+child with it, not the sweep's driver.
 
 On a cluster that is joined nothing is checked: what is installed where a trial will land is not
 known here. There `experiments.monitor.failure_guard` ends a sweep whose first trials all fail
@@ -13,23 +12,18 @@ alike.
 from __future__ import annotations
 
 import json
-import multiprocessing
-import multiprocessing.connection
-import os
-import signal
-import sys
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from experiments.activity import doing, undisturbed
+from experiments.activity import doing
 from experiments.errors import SpecWarning
 from experiments.spec.no_env import trains_in_env
 from experiments.spec.schema import SweepSpec
 from experiments.spec.trainable import resolve_trainable
+from experiments.sweep.forked_child import ChildEnded, told_apart
 from search_spaces.conditions import look_up
 from search_spaces.documents import Document, KeyPath
 from search_spaces.parameter import Parameter
@@ -40,8 +34,6 @@ MOST = 12  # environments that are tried; a space may hold any number
 _DRAWS = 20  # until a setting that depends on others is active
 _SEARCHED = ("env", "env_config")
 _EVALUATION = ("config", "evaluation_config")
-# Their threads do not survive a fork; in a process that has them the check is made in place.
-_NOT_FORKED = ("jax", "tensorflow")
 
 
 def check_env(document: Document, spec: SweepSpec, space: SearchSpace) -> None:
@@ -109,24 +101,36 @@ def _candidates(spec: SweepSpec, space: SearchSpace) -> Iterator[tuple[KeyPath, 
     generator = np.random.default_rng(0)
     for parameter in searched:
         for value in parameter.domain.probes():
-            drawn = _drawn_with(space, searched, parameter, value, generator)
+            drawn = drawn_with(space, searched, parameter, value, generator)
             if drawn is not None:
                 yield ("search_space", parameter.key), deep_merge(spec.config, drawn)
 
 
-def _drawn_with(
+def drawn_with(
     space: SearchSpace,
-    searched: list[Parameter],
-    parameter: Parameter,
+    probed: list[Parameter],
+    parameter: Parameter | None,
     value: Any,
     generator: np.random.Generator,
 ) -> dict[str, Any] | None:
-    """Return a configuration in which a setting has a value; None if its condition is never met."""
+    """Return what is searched of a configuration in which a setting has a value.
+
+    Args:
+        space: The whole space.
+        probed: The parameters that have one of their probes; all others are drawn.
+        parameter: The setting's; None: any configuration is returned.
+        value: Its searched value.
+        generator: The random stream.
+
+    Returns:
+        None if the setting's condition is never met.
+    """
     grid = next(space.grid_points())
+    own = {} if parameter is None else {parameter.name: value}
     for _ in range(_DRAWS):
-        others = {p.name: _one_of(p.domain.probes(), generator) for p in searched}
-        config = space.config(space.sample(generator, {**grid, **others, parameter.name: value}))
-        if look_up(config, parameter.path)[0]:
+        others = {p.name: _one_of(p.domain.probes(), generator) for p in probed}
+        config = space.config(space.sample(generator, {**grid, **others, **own}))
+        if parameter is None or look_up(config, parameter.path)[0]:
             return config
     return None
 
@@ -140,29 +144,12 @@ def problem_of(config: Mapping[str, Any]) -> str | None:
 
     With `disable_env_checking` it is only made, for as long as that may take.
     """
-    if not _may_fork():
-        return _tried(config)
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(sender, dict(config)))
-    with warnings.catch_warnings():
-        # Python warns of a fork beside threads: the child takes none of their locks, and a child
-        # that did not come back would be ended.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        with undisturbed():
-            process.start()
-    sender.close()
     try:
-        if not multiprocessing.connection.wait([receiver, process.sentinel], LIMIT_S):
-            return _too_slow(config)
-        with suppress(EOFError):
-            if receiver.poll():
-                return receiver.recv_bytes().decode() or None
-        process.join()
-        return f"{_named(config)} ended the process that it was tried in: {_end_of(process)}"
-    finally:
-        _end(process)
-        receiver.close()
+        return told_apart(_tried, config, limit_s=LIMIT_S) or None
+    except TimeoutError:
+        return _too_slow(config)
+    except ChildEnded as error:
+        return f"{_named(config)} ended the process that it was tried in: {error}"
 
 
 def _too_slow(config: Mapping[str, Any]) -> str | None:
@@ -180,38 +167,7 @@ def _named(config: Mapping[str, Any]) -> str:
     return f"env {env_name(config.get('env'))!r}"
 
 
-def _end_of(process: Any) -> str:
-    status = process.exitcode
-    return signal.Signals(-status).name if status < 0 else f"exit status {status}"
-
-
-def _end(process: Any) -> None:
-    """End the child, and what it has started."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    process.join()
-    process.close()
-
-
-def _may_fork() -> bool:
-    """Tell whether a forked child of this process can be expected to work."""
-    if sys.platform != "linux" or any(name in sys.modules for name in _NOT_FORKED):
-        return False
-    ray, torch = sys.modules.get("ray"), sys.modules.get("torch")
-    if ray is not None and ray.is_initialized():
-        return False
-    return torch is None or not torch.cuda.is_initialized()
-
-
-def _child(sender: Any, config: Mapping[str, Any]) -> None:
-    os.setsid()  # what the environment starts is ended with this process
-    if "torch" in sys.modules:  # the threads of a parallel operation are the parent's
-        sys.modules["torch"].set_num_threads(1)
-    sender.send_bytes((_tried(config) or "").encode())
-
-
-def _tried(config: Mapping[str, Any]) -> str | None:
+def _tried(config: Mapping[str, Any]) -> str:
     """Make the environment as a trial does, with its checks, and close it."""
     from trainables.core.config.config import AlgorithmConfig
     from trainables.runtime.envs.multi_agent.make import make_slots
@@ -243,4 +199,4 @@ def _tried(config: Mapping[str, Any]) -> str | None:
         env.close()
     except (ValueError, SubEnvironmentError) as error:
         return str(error)
-    return None
+    return ""

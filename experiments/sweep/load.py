@@ -46,6 +46,7 @@ from experiments.spec.shape import (
     trainable_of,
     validate,
 )
+from experiments.sweep.build_checks import check_build
 from experiments.sweep.config_checks import (
     check_config,
     check_mlflow,
@@ -230,6 +231,7 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
         if "env" in config_class.settings():
             check_env(document, spec, space)
         check_together(document, spec, space, config_class)
+        check_build(document, spec, space, trainable)
     settle_paths(spec)
     return spec
 

@@ -35,6 +35,7 @@ from trainables.lifecycle.folder_trainable import FolderTrainable, running
 from trainables.lifecycle.initial_weights import load_initial_weights
 from trainables.lifecycle.league_play import LeaguePlay
 from trainables.lifecycle.spaces import Spaces, module_spaces
+from trainables.registry import is_ours
 from trainables.runtime.actors.bundles import Bundles
 from trainables.runtime.actors.feasibility import check_cluster
 from trainables.runtime.actors.process_environment import ProcessEnvironment
@@ -44,6 +45,7 @@ from trainables.runtime.envs.multi_agent.make import AnyVectorEnv
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.envs.video import check_display, check_encoder
 from trainables.runtime.evaluation.group import EvaluationGroup
+from trainables.runtime.learners.group import make_worker
 from trainables.runtime.metrics import EpisodeWindow, Timers
 from trainables.runtime.random_streams import RandomStreams, draw_seed, random_streams
 from trainables.runtime.sampling.agents.modules import AgentModules
@@ -117,22 +119,7 @@ class BuiltTrainable(FolderTrainable):
                 else self.config.seed
             )
             seeds = self._random_streams()
-            module_ids = type(self).module_ids(self.config)
-            self._groups = env.groups if isinstance(env, AgentsVectorEnv) else None
-            self._configured = self.config  # with the policies that it begins with
-            self._used_ids = {*all_policies(self.config)}  # also of policies that are removed
-            spaces = module_spaces(self.config, env, self._spaces_of, module_ids)
-            self.policies = self._make_policies(spaces, seeds.module)
-            if self.config.load_state_path is not None:
-                load_initial_weights(
-                    self.config.load_state_path, self.policies, restored=self._stored_weights
-                )
-            for policy in self.policies.values():
-                refuse_uncalled(type(policy), POLICY)
-            self.learner_connectors = {
-                m: self.make_learner_connectors(self.policies[m])
-                for m in building.trained_ids(self.trained_modules(self.config), self.policies)
-            }
+            self._set_up_policies(env, seeds.module)
             encoder_sharing.begin_with_loaded(
                 self.config, self.trained_policies, restored=self._stored_weights
             )
@@ -156,14 +143,65 @@ class BuiltTrainable(FolderTrainable):
         name, seconds = type(self).__name__, time.perf_counter() - start
         tell_set_up(name, self.config, self.policies, self._seed_entropy, seconds)
 
+    def _set_up_policies(self, env: AnyVectorEnv | None, seed: np.random.SeedSequence) -> None:
+        module_ids = type(self).module_ids(self.config)
+        self._groups = env.groups if isinstance(env, AgentsVectorEnv) else None
+        self._configured = self.config  # with the policies that it begins with
+        self._used_ids = {*all_policies(self.config)}  # also of policies that are removed
+        spaces = module_spaces(self.config, env, self._spaces_of, module_ids)
+        self.policies = self._make_policies(spaces, seed)
+        if self.config.load_state_path is not None:
+            load_initial_weights(
+                self.config.load_state_path, self.policies, restored=self._stored_weights
+            )
+        for policy in self.policies.values():
+            refuse_uncalled(type(policy), POLICY)
+        self.learner_connectors = {
+            m: self.make_learner_connectors(self.policies[m])
+            for m in building.trained_ids(self.trained_modules(self.config), self.policies)
+        }
+
+    @classmethod
+    def try_build(cls, config: AlgorithmConfig, env: AnyVectorEnv) -> None:
+        """Make the policies and learners of a config on the CPU, and drop them.
+
+        No trial is needed for that, no actor is started and no callback called. A class outside
+        this package that sets itself up in a way of its own is not tried.
+
+        Args:
+            config: The config, which is valid.
+            env: Any number of slots of its environment. They are not stepped.
+
+        Raises:
+            ConfigError: The settings and the environment's spaces do not fit each other.
+        """
+        for method in ("__init__", "setup"):
+            if not is_ours(next(base for base in cls.__mro__ if method in vars(base))):
+                return
+        tried = cls.__new__(cls)  # what its constructor does besides is for a trial
+        tried.config = config.copy(copy_frozen=False)
+        tried.config.fake_gpus = True
+        tried.config.torch_compile_learner = tried.config.torch_compile_worker = False
+        _map_league(tried.config)
+        tried._stored_weights = {}
+        cls.validate_env(env, EnvContext(config.env_config))
+        tried._set_up_policies(env, np.random.SeedSequence(0))
+        make_worker(
+            tried.config,
+            tried.trained_policies,
+            cls.make_learner,
+            cls._checked_parts,
+            tried.learner_connectors,
+            seed=0,
+        )
+
     def _validated(self, given: dict[str, Any]) -> AlgorithmConfig:
         refuse_uncalled(type(self), ALGORITHM)
         if self._storage is not None:  # within Tune, whose schedulers know no other names
             given = with_one_name_each(self.config_class, given)
         config = self._configures.made_of(given, type(self))
         config.validate()
-        if config.league is not None and config.policy_mapping_fn is None:
-            config.policy_mapping_fn = first_line_up(config)
+        _map_league(config)
         learner_type(config.learner_class)  # not first in a process that learns
         return config
 
@@ -591,6 +629,12 @@ class BuiltTrainable(FolderTrainable):
         return merged(cls.config_class, config1, config2, bool(_allow_unknown_configs))
 
     merge_trainer_configs = merge_algorithm_configs
+
+
+def _map_league(config: AlgorithmConfig) -> None:
+    """Have a league begin with its first line-up, unless the settings say who plays whom."""
+    if config.league is not None and config.policy_mapping_fn is None:
+        config.policy_mapping_fn = first_line_up(config)
 
 
 @lru_cache(maxsize=256)

@@ -14,7 +14,6 @@ from trainables.core.config.agent_mapping import PolicyMapping
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.several_agents import all_policies
 from trainables.core.data.agents_episode import AgentsEpisode
-from trainables.core.errors import ConfigError
 from trainables.runtime.envs.multi_agent.forms import (
     MultiAgentApiError,
     checked_reset,
