@@ -32,6 +32,9 @@ SamplesOption = Annotated[int | None, typer.Option(help="Number of trials.")]
 ExperimentOption = Annotated[
     str | None, typer.Option(help="Which experiment of a file that holds several.")
 ]
+OverwriteOption = Annotated[
+    bool, typer.Option("--overwrite", help="Delete a sweep of this name that has results.")
+]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Check the spec and show what would run.")
 ]

@@ -7,6 +7,7 @@ from experiments.commands.options import (
     DryRunOption,
     ExperimentOption,
     NameOption,
+    OverwriteOption,
     SamplesOption,
     SetOption,
     SpecArgument,
@@ -24,6 +25,7 @@ def run(
     address: AddressOption = None,
     name: NameOption = None,
     experiment: ExperimentOption = None,
+    overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Run a sweep."""
@@ -33,11 +35,11 @@ def run(
         "resources.address": address,
         "name": name,
     }
-    specs = read_specs(spec, set_, options, experiment)
+    specs = read_specs(spec, set_, options, experiment, begins=not dry_run, overwrite=overwrite)
     if not dry_run and specs[0].resources.address is None:
         start_server()  # beside the imports that follow
     from experiments.commands.sweeps import (
         run_specs,  # with Ray: mistakes in a spec are told before
     )
 
-    run_specs(specs, dry_run=dry_run)
+    run_specs(specs, dry_run=dry_run, overwrite=overwrite)

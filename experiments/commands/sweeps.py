@@ -28,21 +28,23 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def run_specs(specs: Sequence[SweepSpec], *, dry_run: bool = False) -> None:
+def run_specs(
+    specs: Sequence[SweepSpec], *, dry_run: bool = False, overwrite: bool = False
+) -> None:
     """Run the sweep of a spec, or the sweeps of a matrix, or show what would run."""
     sweeps = [Sweep.of(spec) for spec in specs]
     if dry_run:
         if len(sweeps) == 1:
-            show_plan(sweeps[0], shell.output(), whole=shell.verbosity() > 0)
+            show_plan(sweeps[0], shell.output(), whole=shell.verbosity() > 0, overwrite=overwrite)
         else:
-            show_plans(sweeps, shell.output())
-    elif len(sweeps) == 1:
-        outcome = run_sweep(sweeps[0], console=shell.errors(), verbosity=shell.verbosity())
+            show_plans(sweeps, shell.output(), overwrite=overwrite)
+        return
+    how: dict[str, Any] = {"console": shell.errors(), "verbosity": shell.verbosity()}
+    if len(sweeps) == 1:
+        outcome = run_sweep(sweeps[0], overwrite=overwrite, **how)
         _finish(outcome, sweeps[0].spec)
     else:
-        _finish_matrix(
-            run_matrix(sweeps, console=shell.errors(), verbosity=shell.verbosity(), after=_show)
-        )
+        _finish_matrix(run_matrix(sweeps, overwrite=overwrite, **how, after=_show))
 
 
 def resume_one(folder: Path, **changes: Any) -> None:

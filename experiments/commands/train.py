@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from experiments.commands.options import (
     ExperimentOption,
     FrameworkOption,
     NameOption,
+    OverwriteOption,
     SamplesOption,
     SetOption,
     SpecArgument,
@@ -41,6 +43,7 @@ def train(
     storage: StorageOption = None,
     address: AddressOption = None,
     checkpoint_freq: CheckpointOption = None,
+    overwrite: OverwriteOption = False,
     set_: SetOption = None,
 ) -> None:
     """Train one algorithm on one environment, or what a file says: `train file`."""
@@ -54,6 +57,7 @@ def train(
         raise SpecError("--algo is missing; to train what a file says: train file SPEC")
     shell.begin(f"checking {algo}")
     from experiments.sweep.single import single_trial_spec
+    from experiments.sweep.used_folder import check_document_folder
 
     spec = single_trial_spec(
         algo,
@@ -66,12 +70,13 @@ def train(
         address=address,
         checkpoint_freq=checkpoint_freq,
         overrides=set_ or [],
+        first=partial(check_document_folder, overwrite=overwrite),
     )
     if address is None:
         start_server()  # beside the imports that follow
     from experiments.commands.sweeps import run_specs  # with Ray: mistakes are told before
 
-    run_specs([spec])
+    run_specs([spec], overwrite=overwrite)
 
 
 @app.command("file")
@@ -86,6 +91,7 @@ def train_file(
     address: AddressOption = None,
     name: NameOption = None,
     experiment: ExperimentOption = None,
+    overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Train what a YAML file says, RLlib's among them, or the `config` of your own Python file."""
@@ -100,11 +106,11 @@ def train_file(
         "resources.address": address,
         "name": name,
     }
-    specs = read_specs(spec, set_, options, experiment)
+    specs = read_specs(spec, set_, options, experiment, begins=not dry_run, overwrite=overwrite)
     for read in specs:
         require_end(read)
     if not dry_run and specs[0].resources.address is None:
         start_server()
     from experiments.commands.sweeps import run_specs
 
-    run_specs(specs, dry_run=dry_run)
+    run_specs(specs, dry_run=dry_run, overwrite=overwrite)

@@ -79,7 +79,8 @@ class FailureGuard:
         raise DoomedError(
             f"the sweep was stopped: its first {len(self._failures)} trials all failed before "
             f"their first result, with the same cause: {self._failures[0][1]}. When it is mended, "
-            f"`{retry}` runs them again, and the trials that were not begun",
+            f"`{retry}` runs them again, and the trials that were not begun; a mended spec runs "
+            "anew under the same name",
             self._failures,
         )
 

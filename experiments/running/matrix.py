@@ -16,6 +16,7 @@ from analysis.names import ENV_STEPS, environment_of
 from experiments.cluster.ray_watch import closed_without_ray
 from experiments.cluster.session import local_node, ray_session, sweep_environment
 from experiments.errors import MachineFailed
+from experiments.running.making_room import make_room
 from experiments.running.matrix_state import Matrix, Row, load_matrix, save_matrix
 from experiments.running.results import Outcome
 from experiments.running.runner import resume_sweep, run_sweep
@@ -38,6 +39,7 @@ After = Callable[[Outcome, SweepSpec], None]
 def run_matrix(
     sweeps: Sequence[Sweep],
     *,
+    overwrite: bool = False,
     console: Console | None = None,
     verbosity: int = 0,
     after: After | None = None,
@@ -46,6 +48,7 @@ def run_matrix(
 
     Args:
         sweeps: The sweeps; all in one folder.
+        overwrite: Whether a matrix of this name that has results is deleted.
         console: Where progress is shown.
         verbosity: See `experiments.running.runner.run_sweep`.
         after: Called with the outcome of each sweep.
@@ -54,9 +57,11 @@ def run_matrix(
         PreflightError: The folder exists, or this machine could not run one of the sweeps.
     """
     folder = sweeps[0].folder.parent
+    console = console or make_console(stderr=True)
     for sweep in sweeps:
         if sweep.spec.resources.address is None:
             check_resources(sweep, [local_node(sweep.spec.resources)])
+    make_room(folder, console, overwrite=overwrite)
     check_storage(folder.parent, folder)
     for sweep in sweeps:
         check_places(sweep)

@@ -17,6 +17,7 @@ from experiments.errors import PreflightError, SweepError
 from experiments.running.extension import extended, write_spec
 from experiments.running.final import Final, run_final
 from experiments.running.fit import RunOptions, fit
+from experiments.running.making_room import make_room
 from experiments.running.recorded_data import record_data
 from experiments.running.results import Outcome
 from experiments.running.sweep_lock import sweep_lock
@@ -40,18 +41,22 @@ if TYPE_CHECKING:
     from experiments.search.study_storage import StudyCopy
 
 
-def run(spec: SweepSpec) -> ResultGrid:
+def run(spec: SweepSpec, *, overwrite: bool = False) -> ResultGrid:
     """Run a sweep and return Tune's results.
 
     Starts a Ray on this machine (or joins `resources.address`) unless one runs already, and leaves
-    it at the end.
+    it at the end. A sweep of this name without any result is moved aside.
+
+    Args:
+        spec: The sweep.
+        overwrite: Whether a sweep of this name that has results is deleted.
 
     Raises:
         SpecError: The spec asks for what is not supported.
         PreflightError: The machine, the storage or the cluster cannot run it.
         SystemExit: SIGTERM or SIGHUP ended it; what was reached is saved.
     """
-    return _results(run_sweep(Sweep.of(spec)))
+    return _results(run_sweep(Sweep.of(spec), overwrite=overwrite))
 
 
 def resume(
@@ -101,11 +106,18 @@ def _results(outcome: Outcome) -> ResultGrid:
 
 @stop_signals()
 @sweep_environment()
-def run_sweep(sweep: Sweep, *, console: Console | None = None, verbosity: int = 0) -> Outcome:
+def run_sweep(
+    sweep: Sweep,
+    *,
+    overwrite: bool = False,
+    console: Console | None = None,
+    verbosity: int = 0,
+) -> Outcome:
     """Run a sweep as `run` does, and return how it ended.
 
     Args:
         sweep: The sweep.
+        overwrite: See `run`.
         console: Where progress and warnings are shown; by default the terminal's stderr.
         verbosity: 0 is quiet, 1 shows Tune's log and what trials log at the level INFO, 2 at DEBUG,
             with trials' tracebacks.
@@ -121,6 +133,7 @@ def run_sweep(sweep: Sweep, *, console: Console | None = None, verbosity: int = 
     if spec.resources.address is None and not ray.is_initialized():  # known before it is started
         check_resources(sweep, [local_node(spec.resources)])
     check_places(sweep)
+    make_room(sweep.folder, console, overwrite=overwrite)
     check_storage(sweep.storage, sweep.folder)
     reachable = _check_tracking(sweep, console)
     history = load_history(sweep)

@@ -6,7 +6,7 @@ line, key, value, what is allowed and the nearest known key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +85,25 @@ def load_spec(
 
 
 def load_specs(
-    path: str | Path, overrides: Iterable[str] = (), *, experiment: str | None = None
+    path: str | Path,
+    overrides: Iterable[str] = (),
+    *,
+    experiment: str | None = None,
+    first: Callable[[Document], None] | None = None,
 ) -> list[SweepSpec]:
     """Read and check a spec that may have a `matrix`: one spec for each of its combinations.
 
     See `load_spec`; a spec without a matrix gives a list of one.
+
+    Args:
+        path: See `load_spec`, as the next two.
+        overrides: See `load_spec`.
+        experiment: See `load_spec`.
+        first: Called with what was read before any of it is checked; may raise.
     """
     document = _read(path, overrides, experiment)
+    if first is not None:
+        first(document)
     if KEY not in document.data:
         return [check_document(document)]
     expand_shared_references(document)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from experiments.errors import PreflightError
 from experiments.output_files import why_not_writable
 from experiments.search.study_file import check_study_file
-from experiments.spec.paths import LOCK_FILE, command_line
 from experiments.spec.search_schema import OptunaSection
 from experiments.spec.trial_resources import trial_configs
+from experiments.sweep.used_folder import check_unused
 from experiments.tracking.store import check_store
 from trainables.runtime.actors.feasibility import InfeasibleError, check_cluster, check_nodes
 from trainables.runtime.actors.own_ray import LOOPBACK
@@ -57,17 +57,6 @@ def check_storage(storage: Path, folder: Path) -> None:
             f"the storage folder {storage} cannot be written: {error.strerror}; "
             "choose another with --storage"
         ) from None
-
-
-def check_unused(folder: Path) -> None:
-    """See that a sweep's folder holds nothing."""
-    if folder.exists() and (
-        not folder.is_dir() or any(path.name != LOCK_FILE for path in folder.iterdir())
-    ):
-        raise PreflightError(
-            f"{folder} exists already and is never overwritten: continue that sweep with "
-            f"`{command_line('resume', folder)}`, or choose another name with --name"
-        )
 
 
 def check_resources(sweep: Sweep, nodes: Sequence[dict[str, float]] | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +27,7 @@ def single_trial_spec(
     address: str | None = None,
     checkpoint_freq: int | None = None,
     overrides: Iterable[str] = (),
+    first: Callable[[Document], None] | None = None,
 ) -> SweepSpec:
     """Return the spec of a single training run.
 
@@ -41,6 +42,7 @@ def single_trial_spec(
         address: A Ray cluster to join.
         checkpoint_freq: Iterations between checkpoints.
         overrides: Further assignments, as of `tunescape run --set`.
+        first: Called with all of this before any of it is checked; may raise.
 
     Raises:
         SpecError: Something is wrong with one of them.
@@ -64,6 +66,8 @@ def single_trial_spec(
         data["checkpoint"] = {"frequency": checkpoint_freq}
     document = Document(data, "command line")
     apply_overrides(document, overrides)
+    if first is not None:
+        first(document)
     spec = check_document(document)
     require_end(spec)
     return spec

@@ -118,7 +118,7 @@ def test_a_sweep_without_a_finite_objective_ends(tmp_path: Path) -> None:
 def test_an_existing_sweep_is_never_overwritten(tmp_path: Path) -> None:
     sweep(tmp_path, stop={"training_iteration": 1})
     before = rows(tmp_path / "sweep")
-    with pytest.raises(experiments.PreflightError, match="never overwritten"):
+    with pytest.raises(experiments.PreflightError, match="exists already"):
         sweep(tmp_path, stop={"training_iteration": 1})
     assert rows(tmp_path / "sweep") == before
 

@@ -19,6 +19,7 @@ from experiments.spec.paths import command_line, shown_path
 from experiments.spec.schema import SweepSpec
 from experiments.spec.trainable import is_own, resolve_trainable
 from experiments.stop_signals import received
+from experiments.sweep.used_folder import has_results
 from experiments.terminal import make_table, say
 
 if TYPE_CHECKING:
@@ -110,7 +111,10 @@ def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
         commands.append((command_line("resume", outcome.folder), "continue the sweep"))
     elif outcome.failures or (outcome.final is not None and outcome.final.failures):
         retry = f"{command_line('resume', outcome.folder)} --retry-errored"
-        commands.append((retry, "run the failed trials again from their latest checkpoints"))
+        again = "run the failed trials again from their latest checkpoints"
+        if outcome.all_failed and not has_results(outcome.folder):
+            again = "run them again; a mended spec runs anew under the same name"
+        commands.append((retry, again))
     else:
         commands.append(
             (command_line("resume", outcome.folder), "continues a sweep that was cut off")

@@ -12,8 +12,9 @@ from experiments.commands.show.short_spec import short_spec
 from experiments.search.kind import search_kind
 from experiments.sweep.batching import batching_notes
 from experiments.sweep.load import dump_spec
-from experiments.sweep.preflight import check_places, check_resources, check_unused
+from experiments.sweep.preflight import check_places, check_resources
 from experiments.sweep.sweep import Sweep
+from experiments.sweep.used_folder import check_replaceable
 from experiments.terminal import say
 from search_spaces.yaml_values import dump_flow
 from trainables.runtime.actors.feasibility import shown
@@ -24,13 +25,16 @@ if TYPE_CHECKING:
 _EXAMPLES = 3
 
 
-def show_plan(sweep: Sweep, console: Console, *, whole: bool = False) -> None:
+def show_plan(
+    sweep: Sweep, console: Console, *, whole: bool = False, overwrite: bool = False
+) -> None:
     """Print the spec, the resources, the folders and some configurations.
 
     Args:
         sweep: The sweep.
         console: Where to.
         whole: Whether every default of the spec is shown, too.
+        overwrite: Whether the sweep may replace one with results.
 
     Raises:
         PreflightError: This machine could not run a trial (a cluster is not asked), a place to
@@ -67,10 +71,10 @@ def show_plan(sweep: Sweep, console: Console, *, whole: bool = False) -> None:
     if not whole:
         lines.append("# what is not shown is at its default: -v shows it")
     say(console, "\n".join(lines))
-    check_unused(sweep.folder)
+    check_replaceable(sweep.folder, overwrite=overwrite)
 
 
-def show_plans(sweeps: list[Sweep], console: Console) -> None:
+def show_plans(sweeps: list[Sweep], console: Console, *, overwrite: bool = False) -> None:
     """Print a line for each sweep of a matrix; see `show_plan`."""
     lines = [f"# {len(sweeps)} sweeps, one after another:"]
     for sweep in sweeps:
@@ -85,7 +89,7 @@ def show_plans(sweeps: list[Sweep], console: Console) -> None:
     lines.append(f"# folder: {folder}")
     lines.append("# `tunescape show` prints each sweep's complete spec")
     say(console, "\n".join(lines))
-    check_unused(folder)
+    check_replaceable(folder, overwrite=overwrite)
 
 
 def _check(sweep: Sweep) -> None:

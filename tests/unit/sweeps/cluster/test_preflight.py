@@ -87,7 +87,10 @@ def test_storage(tmp_path: Path) -> None:
     old.mkdir()
     check_storage(tmp_path, old)  # an empty folder is no sweep
     (old / "spec.yaml").write_text("")
-    with pytest.raises(PreflightError, match=r"never overwritten.*tunescape resume .*--name"):
+    with pytest.raises(PreflightError, match=r"already: continue .*`tunescape resume .*--name$"):
+        check_storage(tmp_path, old)
+    (old / "tuner.pkl").write_text("")
+    with pytest.raises(PreflightError, match=r"already: .*--name, or delete .*--overwrite$"):
         check_storage(tmp_path, old)
 
 

@@ -131,6 +131,6 @@ def test_the_next_command_can_be_pasted(tmp_path: Path, monkeypatch: pytest.Monk
         for line in shown(found)
     )
     found.folder.mkdir()
-    (found.folder / "spec.yaml").touch()
+    (found.folder / "matrix.yaml").touch()
     with pytest.raises(PreflightError, match=r"`tunescape resume 'my runs; \[x\]'`"):
         check_storage(tmp_path, found.folder)

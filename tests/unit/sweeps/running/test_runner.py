@@ -79,7 +79,7 @@ def test_a_sweep_begun_while_the_checks_ran_is_not_overwritten(
     monkeypatch.setattr(
         experiments.running.tuner, "prepare_tuner", lambda *_, **__: pytest.fail("begun")
     )
-    with pytest.raises(PreflightError, match="never overwritten"):
+    with pytest.raises(PreflightError, match="exists already"):
         run_sweep(Sweep.of(spec))
 
 

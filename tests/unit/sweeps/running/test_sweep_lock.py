@@ -44,5 +44,5 @@ def test_a_lock_alone_makes_no_sweep(tmp_path: Path) -> None:
         pass
     check_storage(tmp_path, tmp_path / "sweep")
     (tmp_path / "sweep" / "spec.yaml").touch()
-    with pytest.raises(PreflightError, match="never overwritten"):
+    with pytest.raises(PreflightError, match="exists already"):
         check_storage(tmp_path, tmp_path / "sweep")

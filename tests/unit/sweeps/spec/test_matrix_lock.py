@@ -62,7 +62,7 @@ def test_a_matrix_begun_and_ended_meanwhile_is_not_overwritten(
         (folder / MATRIX_FILE).write_text("of the other")
 
     monkeypatch.setattr(matrix_runner, "check_storage", check_then_lose_the_race)
-    with pytest.raises(PreflightError, match="never overwritten"):
+    with pytest.raises(PreflightError, match="exists already"):
         matrix_runner.run_matrix([Sweep.of(spec) for spec in matrix.specs.values()])
     assert (matrix.folder / MATRIX_FILE).read_text() == "of the other"
 

@@ -97,7 +97,7 @@ def test_a_dry_run_sees_what_a_run_would_write_over(
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     (tmp_path / "runs" / "x").mkdir(parents=True)
     (tmp_path / "runs" / "x" / "thesis.tex").touch()
-    with pytest.raises(PreflightError, match="exists already and is never overwritten"):
+    with pytest.raises(PreflightError, match="exists already"):
         dry_run(**storage)
     assert notes.read_text() == "Dear Ada"
 
