@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.overview.overview import ReportData
-from analysis.results.checkpoints import is_of_policy, policy_folders
+from analysis.results.checkpoints import POLICY, is_of_policy
 from analysis.results.records import TrialRecord
 from analysis.results.rows import flatten
 from analysis.results.schedulers import POPULATION
@@ -18,6 +18,8 @@ _SEARCH_AGAIN = ("--set", "search=random", "--set", "search_space={}", "--set", 
 
 def sweep_commands(data: ReportData) -> list[tuple[str, str]]:
     """Return commands on the whole sweep, each with what it does."""
+    from trainables.runtime.evaluation.needed_trust import names_no_environment
+
     folder = shown(data, data.folder)
     commands: list[tuple[tuple[str, ...], str]] = [
         (("run", _spec(data), "--name", f"{data.name}-again"), "the whole sweep again")
@@ -26,9 +28,10 @@ def sweep_commands(data: ReportData) -> list[tuple[str, str]]:
         commands.append((("resume", folder), "continue the trials that were cut off"))
     if data.failed:
         commands.append((("resume", folder, "--retry-errored"), "the failed trials again"))
-    if (data.folder / "best").is_dir():
+    best = data.folder / "best"
+    if best.is_dir() and not names_no_environment(best):
         play = ("evaluate", folder, "--episodes", "100", "--seed", "0")
-        evaluate = (*play, *_trust(*_best(data.folder / "best")))
+        evaluate = (*play, *_trust(best))
         commands.append((evaluate, "play episodes with the best policy"))
     if data.winner is not None and any(map(is_of_policy, _kept(data.winner))):
         commands.append((("export", folder, "-o", "policy"), "the best policy as a folder"))
@@ -63,12 +66,16 @@ def trial_command(data: ReportData, trial: TrialRecord) -> str:
 
 def commands_of(data: ReportData, trial: TrialRecord) -> list[tuple[str, str]]:
     """Return how to train one trial again, and how to look at its newest checkpoint."""
+    from trainables.runtime.evaluation.needed_trust import names_no_environment
+
     commands = [(trial_command(data, trial), "train it again")]
     newest = max(_kept(trial), key=lambda path: path.name, default=None)
     if newest is not None and is_of_policy(newest):
+        policies = newest / POLICY.parent  # a folder for each
         line = ("tunescape", "evaluate", shown(data, newest), "--episodes", "100", "--seed", "0")
-        words = (*line, *_trust(*policy_folders(newest).values()))
-        commands.append((shlex.join(words), "play episodes with its newest checkpoint"))
+        words = (*line, *_trust(policies))
+        if not names_no_environment(policies):
+            commands.append((shlex.join(words), "play episodes with its newest checkpoint"))
     elif newest is not None:  # of a trainable of one's own
         what = "its newest checkpoint, for the code that wrote it"
         commands.append((f"ls {shlex.quote(shown(data, newest))}", what))
@@ -80,18 +87,11 @@ def _kept(trial: TrialRecord) -> list[Path]:
     return [checkpoint.path for checkpoint in trial.checkpoints] or trial.unplaced
 
 
-def _best(folder: Path) -> list[Path]:
-    """Return the folders of the policies that were exported to a folder, one or several."""
-    inner = sorted(path.parent for path in folder.glob("*/policy.json"))
-    return [folder] if (folder / "policy.json").is_file() else inner
-
-
-def _trust(*policies: Path) -> list[str]:
-    """Return the options that the command which plays with policies needs."""
+def _trust(policies: Path) -> list[str]:
+    """Return the options that the command which plays with a folder's policies needs."""
     from trainables.runtime.evaluation.needed_trust import needed_trust
 
-    entries = dict.fromkeys(entry for policy in policies for entry in needed_trust(policy))
-    return [word for entry in entries for word in ("--trust", entry)]
+    return [word for entry in needed_trust(policies) for word in ("--trust", entry)]
 
 
 def shown(data: ReportData, path: Path) -> str:

@@ -100,12 +100,14 @@ def why_no_policy(outcome: Outcome, spec: SweepSpec) -> str:
 
 def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
     """Return the commands that make sense now, one a line with what each does."""
+    from trainables.runtime.evaluation.needed_trust import names_no_environment
+
     commands = []
     if outcome.num_trials and outcome.report is None:
         commands.append((command_line("report", outcome.folder), "write a page about all of it"))
     if spec.mlflow.enabled:
         commands.append((command_line("ui", outcome.folder), "compare the trials in MLflow"))
-    if outcome.best is not None:
+    if outcome.best is not None and not names_no_environment(outcome.best):
         commands.append((evaluate_command(outcome.best), "play episodes with the best policy"))
     if outcome.interrupted:
         commands.append((command_line("resume", outcome.folder), "continue the sweep"))

@@ -7,7 +7,7 @@ plain name may be known only where the trainable's module, which registers it, w
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +23,63 @@ from trainables.core.trust import Doubt, doubts_of
 from trainables.runtime.envs.games.known import is_of_known_package, register
 from trainables.runtime.envs.make import is_name_safe, is_tune_name
 from trainables.runtime.envs.trust import ENVIRONMENT, environment_doubts
+from trainables.runtime.evaluation.agents import SEVERAL_AGENTS
 
 TRAINABLE = "trainable"
 """Key of a policy's metadata: the class that trained it, where that is not one of ours."""
 
 
 def needed_trust(folder: str | os.PathLike[str]) -> list[str]:
-    """Return what `trust` must name to load a policy's folder and play in its environment.
+    """Return what `trust` must name to load a folder's policies and play in their environment.
 
-    Nothing that it names is imported, and no network is built.
+    Nothing that they name is imported, and no network is built.
 
     Args:
-        folder: A folder with a `policy.json`.
+        folder: A folder with a `policy.json`, or with a folder of that kind for each of several
+            policies that play together.
 
     Returns:
         The entries; none, too, of a folder that is damaged or holds no policy: loading says so.
     """
-    doubts = stored_doubts(folder, known_here=False)
+    folders = _folders(folder)
+    doubts = [doubt for each in folders for doubt in stored_doubts(each, known_here=False)]
+    doubts += _mapping_doubts(folders)
     return list(dict.fromkeys(str(doubt.entry) for doubt in doubts))
+
+
+def names_no_environment(folder: str | os.PathLike[str]) -> bool:
+    """Tell whether a folder's policies do not say in which environment they play.
+
+    Those that learned from data alone may know none.
+
+    Args:
+        folder: See `needed_trust`. Of one that is damaged or holds no policy loading says so.
+    """
+    for each in _folders(folder):
+        try:
+            (metadata,) = load_part(each, "policy", ("metadata",))
+            return not (metadata.get("evaluation") or metadata).get("env")
+        except (ConfigError, AttributeError):
+            return False
+    return False
+
+
+def _folders(folder: str | os.PathLike[str]) -> list[Path]:
+    """Return the folders of the policies that a folder holds: it is one, or has one for each."""
+    path = Path(folder)
+    if (path / "policy.json").is_file():
+        return [path]
+    return sorted(file.parent for file in path.glob("*/policy.json"))
+
+
+def _mapping_doubts(folders: Sequence[Path]) -> list[Doubt]:
+    """Return what needs trust of the settings with which several policies play together."""
+    try:
+        (metadata,) = load_part(folders[0], "policy", ("metadata",))
+        together = {k: v for k, v in metadata[SEVERAL_AGENTS].items() if k != "league"}
+        return list(doubts_of(AlgorithmConfig, AlgorithmConfig.check(together)))
+    except (ConfigError, LookupError, TypeError, AttributeError):
+        return []
 
 
 def stored_doubts(folder: str | os.PathLike[str], *, known_here: bool = True) -> list[Doubt]:
