@@ -200,6 +200,15 @@ def test_policies_that_are_not_trained_stay_where_they_are(name: str) -> None:
 
 
 @few_at_first
+def test_no_policy_at_all_may_be_trained(name: str) -> None:
+    with build(name, policies_to_train=[]) as algo:
+        before = both(algo)
+        for _ in range(2):
+            algo.train()
+        np.testing.assert_array_equal(both(algo), before)
+
+
+@few_at_first
 def test_a_function_chooses_whom_to_train(name: str) -> None:
     chosen = {"a", "b"}
     with build(name, policies_to_train=lambda m, batch=None: batch is None or m in chosen) as algo:

@@ -275,8 +275,8 @@ def test_what_an_action_can_be_asked(algo: PPO) -> None:
     assert algo.compute_single_action(obs, policy_id="default_policy", explore=False) == action
     with pytest.raises(KeyError, match="other"):
         algo.compute_single_action(obs, policy_id="other")
-    with pytest.raises(KeyError, match="default_policy"):
-        algo.get_policy("other")
+    assert algo.get_policy("default_policy") is algo.get_policy()
+    assert algo.get_policy("other") is None
     batch = np.stack([obs, obs])
     assert list(algo.compute_actions(batch, explore=False)) == [action, action]
     actions, _, extra = algo.compute_actions(batch, full_fetch=True)
@@ -328,7 +328,7 @@ def test_weights_of_policies_and_workers() -> None:
         changed = {name: value + 1 for name, value in weights.items()}
         algo.set_weights({"default_policy": changed})
         [of_worker] = algo.workers.foreach_worker_with_index(
-            lambda worker, _: worker.get_policy().get_weights()
+            lambda _id, worker: worker.get_policy().get_weights()
         )
         np.testing.assert_equal(of_worker, changed)
         [of_worker] = algo.workers.foreach_worker_with_id(
@@ -342,7 +342,7 @@ def test_workers_are_asked_functions(algo: PPO) -> None:
     [steps] = algo.workers.foreach_worker(lambda worker: worker.env.num_envs)
     assert steps == algo.config.num_envs_per_env_runner
     assert algo.workers.foreach_policy(lambda policy, policy_id: policy_id) == ["default_policy"]
-    assert algo.workers.foreach_worker_with_index(lambda worker, index: index) == [0]
+    assert algo.workers.foreach_worker_with_index(lambda index, worker: index) == [0]
     assert algo.workers.local_worker().get_policy() is algo.get_policy()
     algo.restore_workers(algo.workers)
 

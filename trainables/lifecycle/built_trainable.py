@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import lru_cache
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, cast, overload
 
 import gymnasium as gym
 import numpy as np
@@ -15,6 +15,7 @@ import ray
 import torch
 
 from trainables.core.callables import resolve_callable
+from trainables.core.config.agent_mapping import named_to_train
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.config.league import first_line_up
 from trainables.core.config.reference.uncalled_hooks import ALGORITHM, POLICY, refuse_uncalled
@@ -34,7 +35,7 @@ from trainables.lifecycle.evaluating import Evaluation
 from trainables.lifecycle.folder_trainable import FolderTrainable, running
 from trainables.lifecycle.initial_weights import load_initial_weights
 from trainables.lifecycle.league_play import LeaguePlay
-from trainables.lifecycle.spaces import Spaces, module_spaces
+from trainables.lifecycle.spaces import Spaces, module_spaces, open_env
 from trainables.registry import is_ours
 from trainables.runtime.actors.bundles import Bundles
 from trainables.runtime.actors.feasibility import check_cluster
@@ -237,6 +238,18 @@ class BuiltTrainable(FolderTrainable):
             env_context: What it was made with.
         """
 
+    @staticmethod
+    def open_env(config: AlgorithmConfig) -> AbstractContextManager[AnyVectorEnv]:
+        """Make one slot of a config's environment, to ask it; leaving the `with` block closes it.
+
+        Args:
+            config: The algorithm's config.
+
+        Raises:
+            ConfigError: if it cannot be made.
+        """
+        return open_env(config, training=True)
+
     @classmethod
     def spaces(cls, config: Any) -> tuple[gym.Space, gym.Space] | None:
         """Return the observation and action space of what is learned from, if that says them.
@@ -307,11 +320,12 @@ class BuiltTrainable(FolderTrainable):
     def trained_modules(cls, config: Any) -> Collection[str]:
         """Return the ids of the modules that learn; the others only act, e.g. as opponents.
 
+        Where the setting `policies_to_train` is [] each has a learner, which never updates it.
+
         Args:
             config: The algorithm's config.
         """
-        chosen = config.policies_to_train
-        return chosen if isinstance(chosen, list) else cls.module_ids(config)
+        return named_to_train(config.policies_to_train) or cls.module_ids(config)
 
     @property
     def trained_policies(self) -> dict[str, Policy]:
@@ -473,13 +487,23 @@ class BuiltTrainable(FolderTrainable):
         )
         self.evaluation = Evaluation(self, seed)
 
-    def get_policy(self, policy_id: str = DEFAULT_MODULE_ID) -> Policy:
-        """Return the learner's policy.
+    @overload
+    def get_policy(self) -> Policy: ...
+
+    @overload
+    def get_policy(self, policy_id: str) -> Policy | None: ...
+
+    def get_policy(self, policy_id: str | None = None) -> Policy | None:
+        """Return the learner's policy of an id, None if there is none of it.
+
+        Without an id it is that of `default_policy`.
 
         Raises:
-            KeyError: naming the ids there are.
+            KeyError: naming the ids there are, without one.
         """
-        return policy_of(self.policies, policy_id)
+        if policy_id is None:
+            return policy_of(self.policies, DEFAULT_MODULE_ID)
+        return self.policies.get(policy_id)
 
     get_module = get_policy
 

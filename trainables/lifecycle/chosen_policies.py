@@ -69,7 +69,7 @@ class Chosen:
         trained = config.get("policies_to_train")
         if isinstance(trained, list):
             config["policies_to_train"] = [m for m in trained if m in self._ids]
-            if not config["policies_to_train"]:
+            if trained and not config["policies_to_train"]:
                 raise ConfigError(
                     f"policy_ids = {self._ids}: none of them was trained (policies_to_train = "
                     f"{trained}); give policies_to_train=…, too"

@@ -29,6 +29,7 @@ from trainables.lifecycle.folder_trainable import running
 from trainables.runtime.envs.make import EnvName, env_name
 from trainables.runtime.evaluation.agents import SEVERAL_AGENTS, told_agents
 from trainables.runtime.evaluation.needed_trust import TRAINABLE
+from trainables.runtime.sampling.workers import policy_of
 
 
 class PolicyAccess(BuiltTrainable):
@@ -57,7 +58,8 @@ class PolicyAccess(BuiltTrainable):
         Raises:
             KeyError: if there is no such policy; it names those there are.
         """
-        policy = self.get_policy(DEFAULT_MODULE_ID if policy_id is None else policy_id)
+        asked = DEFAULT_MODULE_ID if policy_id is None else policy_id
+        policy = policy_of(self.policies, asked)
         with self._exploring_at(policy, timestep):
             return policy.compute_single_action(observation, state, **options)
 
@@ -95,7 +97,8 @@ class PolicyAccess(BuiltTrainable):
         """
         if policy_id is None and isinstance(observations, dict) and self.config.is_multi_agent():
             return self._agents_actions(observations, state, timestep, options)
-        policy = self.get_policy(DEFAULT_MODULE_ID if policy_id is None else policy_id)
+        asked = DEFAULT_MODULE_ID if policy_id is None else policy_id
+        policy = policy_of(self.policies, asked)
         with self._exploring_at(policy, timestep):
             if not isinstance(observations, dict) or _is_batch(observations, policy):
                 return policy.compute_actions(observations, state, **options)
@@ -141,7 +144,7 @@ class PolicyAccess(BuiltTrainable):
         self, policies: Collection[str] | None = None
     ) -> dict[str, dict[str, np.ndarray]]:
         """Return copies of the weights by policy id; None: of all policies."""
-        return {p: self.get_policy(p).get_weights() for p in policies or self.policies}
+        return {p: policy_of(self.policies, p).get_weights() for p in policies or self.policies}
 
     @running
     def set_weights(self, weights: dict[str, dict[str, np.ndarray]]) -> None:
@@ -155,7 +158,7 @@ class PolicyAccess(BuiltTrainable):
         """
         encoder_sharing.encoders_of(self.config, self.trained_policies).check_given(weights)
         for policy_id, policy_weights in weights.items():
-            self.get_policy(policy_id).set_weights(policy_weights)
+            policy_of(self.policies, policy_id).set_weights(policy_weights)
         self._weights_were_set(weights)
         self.env_runners.sync_weights()
 
@@ -164,7 +167,7 @@ class PolicyAccess(BuiltTrainable):
         return self._save_policy(policy_id, export_dir, self._policy_metadata())
 
     def _save_policy(self, policy_id: str, folder: str, metadata: dict[str, Any]) -> Path:
-        policy = self.get_policy(policy_id)
+        policy = policy_of(self.policies, policy_id)
         policy.metadata = metadata
         return policy.save(folder)
 
@@ -238,7 +241,7 @@ class PolicyAccess(BuiltTrainable):
             ConfigError: if the policy cannot be exported so, a library is missing, or the graph
                 acts otherwise than the policy.
         """
-        policy = self.get_policy(policy_id)
+        policy = policy_of(self.policies, policy_id)
         policy.metadata = self._policy_metadata()
         recordings = []
         played = self.config if self.config.needs_env else self._evaluated

@@ -196,7 +196,10 @@ class PolicyChanges(PolicyAccess):
                 "with the setting env"
             )
         if self._groups is None:
-            raise ConfigError(f"{name}: the environment has one agent, and so there is one policy")
+            raise ConfigError(
+                f"{name}: the environment has one agent, and so there is one policy; allowed: of an "
+                "algorithm with the setting policies, e.g. policies=['main'], which is for several"
+            )
         if not given["evaluation_workers"]:
             raise ConfigError(
                 f"{name}: evaluation_workers = False is not supported: evaluations play with the "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +14,6 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.several_agents import all_policies
 from trainables.core.data.spaces import space_mismatch
 from trainables.core.errors import ConfigError
-from trainables.runtime.envs.make import evaluation_options
 from trainables.runtime.envs.multi_agent.make import AnyVectorEnv, make_slots
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 
@@ -121,18 +120,21 @@ def _agents_spaces(
 
 
 @contextmanager
-def _evaluation_env(config: AlgorithmConfig) -> Iterator[AnyVectorEnv]:
-    evaluated = config.get_evaluation_config_object()
-    env = make_slots(
-        evaluated,
-        evaluated.env,
-        evaluated.env_config_for(training=False),
-        options=evaluation_options(evaluated, 0, None),
-    )
+def open_env(config: AlgorithmConfig, *, training: bool) -> Iterator[AnyVectorEnv]:
+    """Make one slot of the environment that the setting `env` names, to ask it; close it after.
+
+    Raises:
+        ConfigError: if it cannot be made.
+    """
+    env = make_slots(config, config.env, config.env_config_for(training=training))
     try:
         yield env
     finally:
         env.close()
+
+
+def _evaluation_env(config: AlgorithmConfig) -> AbstractContextManager[AnyVectorEnv]:
+    return open_env(config.get_evaluation_config_object(), training=False)
 
 
 def _evaluation_spaces(config: AlgorithmConfig) -> Spaces:

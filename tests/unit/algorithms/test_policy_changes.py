@@ -119,8 +119,9 @@ def test_one_that_is_removed_is_gone_from_learners_and_checkpoints(tmp_path: Pat
     for _ in range(3):
         algo.train()
     assert [*algo.policies] == [*algo.experience] == [*algo.learners.worker.learners] == ["a", "c"]
-    with pytest.raises(KeyError, match="no policy 'b'; there are"):
-        algo.get_policy("b")
+    assert algo.get_policy("b") is None
+    with pytest.raises(KeyError, match=r"no policy 'default_policy'; there are \['a', 'c'\]"):
+        algo.get_policy()
     algo.save(str(tmp_path))
     assert sorted(path.name for path in (tmp_path / "policies").iterdir()) == ["a", "c"]
     algo.stop()
@@ -232,11 +233,17 @@ def test_spaces_that_no_agent_has() -> None:
     algo.stop()
 
 
-def test_an_environment_of_one_agent_has_one_policy() -> None:
-    algo = PPOConfig().environment("CartPole-v1").build()
-    with pytest.raises(ConfigError, match="has one agent"):
-        algo.add_policy("c")
-    algo.stop()
+def test_an_environment_of_one_agent_has_one_policy_or_those_of_the_setting() -> None:
+    config = PPOConfig().training(train_batch_size=64, minibatch_size=64, num_epochs=1)
+    config.environment("CartPole-v1").env_runners(num_envs_per_env_runner=2)
+    with config.copy().build() as algo:
+        with pytest.raises(ConfigError, match=r"has one agent.*e.g. policies=\['main'\]"):
+            algo.add_policy("c")
+        with pytest.raises(ConfigError, match=r"has one agent.*e.g. policies=\['main'\]"):
+            algo.remove_policy("default_policy")
+    with config.multi_agent(policies=["main"]).build() as algo:
+        algo.add_policy("c", policy_mapping_fn={"*": "c"})
+        assert [algo.train() for _ in range(3)][-1]["module/c/episode_return_mean"] > 0
 
 
 def test_the_last_one_stays() -> None:

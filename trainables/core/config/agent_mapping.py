@@ -87,11 +87,17 @@ class PolicyMapping:
         return next(iter(self._policies)) if len(self._policies) == 1 else None
 
 
+def named_to_train(given: Any) -> list[str]:
+    """Return the ids that `policies_to_train` names; [] of a function, None, or no ids."""
+    return given if isinstance(given, list) else []
+
+
 class PoliciesToTrain:
     """Tells whether a policy is trained: what `policies_to_train` stands for.
 
     Args:
-        given: The setting: ids, a function, `module:name` of one, or None: all that learn.
+        given: The setting: ids ([]: none is trained), a function, `module:name` of one, or None:
+            all that learn.
         fixed: The ids of policies written by hand, which are never trained.
 
     Raises:

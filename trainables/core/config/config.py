@@ -270,8 +270,8 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
         """Return complete specs of all policies by id, and a function that tells which are trained.
 
         Spaces are those of a policy's spec, else of `spaces`, else of `env`, else of the settings
-        `observation_space` and `action_space`. The config of a policy that learns holds its
-        `algorithm_config_overrides_per_module`, too.
+        `observation_space` and `action_space`, else of the setting `env`, which is made to ask it.
+        The config of a policy that learns holds its `algorithm_config_overrides_per_module`, too.
 
         Args:
             policies: In the place of the setting, in any of its forms.

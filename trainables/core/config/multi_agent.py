@@ -75,8 +75,8 @@ class MultiAgentSettings(CallbackSettings):
     policies_to_train: list[str] | str | Callable[..., Any] | None = setting(
         None,
         "multi_agent",
-        "which policies are trained: their ids, or a function (policy_id, batch=None) -> bool, or "
-        "'module:name' of one. None: all that learn",
+        "which policies are trained: their ids ([]: none), or a function (policy_id, batch=None) "
+        "-> bool, or 'module:name' of one. None: all that learn",
         harmless=_are_texts,
         risk=CODE,
     )

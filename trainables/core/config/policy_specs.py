@@ -23,13 +23,14 @@ BUILT_IN = {
 }
 """Policies written by hand that have a name, and where their classes are."""
 
+_POLICY = ("trainables:Policy", "trainables.core.policy.policy:Policy")  # and where it is defined
 SPEC_FIELDS = ("policy_class", "observation_space", "action_space", "config")
 # File systems refuse them, and each policy has a folder in a checkpoint.
 _REFUSED_CHARACTERS = '<>:"/|?*\\'
 _MAX_BYTES = 200  # of 255 in most file systems: files beside it have longer names
 _CLASSES = (
-    "None, a policy that learns; 'random'; 'look_ahead'; or a policy written by hand: a class with "
-    "compute_actions (see FixedPolicy), or 'module:name' of one"
+    "None or Policy, a policy that learns; 'random'; 'look_ahead'; or a policy written by hand: a "
+    "class with compute_actions (see FixedPolicy), or 'module:name' of one"
 )
 _FORMS = (
     "a PolicySpec, a tuple (policy_class, observation_space, action_space, config), a dict of "
@@ -45,9 +46,9 @@ class PolicySpec(dict[str, Any]):
     is an attribute, too.
 
     Attributes:
-        policy_class: None: a policy that learns. "random", "look_ahead" (plays games of rows), a
-            class with `compute_actions` such as a subclass of `FixedPolicy`, or `module:name` of
-            one: a policy written by hand.
+        policy_class: None, which `Policy` becomes: a policy that learns. "random", "look_ahead"
+            (plays games of rows), a class with `compute_actions` such as a subclass of
+            `FixedPolicy`, or `module:name` of one: a policy written by hand.
         observation_space: What its agents see; None: as the environment says.
         action_space: What its agents do; None: as the environment says.
         config: Settings in which a policy that learns differs from the algorithm's, or what a
@@ -166,6 +167,8 @@ def _spec(policy_id: str, given: Any, check_config: CheckConfig) -> Any:
     where = f"policies: {policy_id!r}"
     parts = _parts(given, where)
     kind, config = parts["policy_class"], parts["config"]
+    if _is_policy(kind):
+        kind = parts["policy_class"] = None
     _check_class(kind, where)
     for name in ("observation_space", "action_space"):
         space = parts[name]
@@ -213,9 +216,15 @@ def _check_class(kind: Any, where: str) -> None:
         raise ConfigError(f"{where}: policy_class = {kind!r} is not allowed; allowed: {_CLASSES}")
 
 
+def _is_policy(kind: Any) -> bool:
+    """Tell whether it is `Policy`, the class of all that learn, or its name. Nothing is imported."""
+    name = f"{kind.__module__}:{kind.__qualname__}" if isinstance(kind, type) else kind
+    return isinstance(name, str) and name in _POLICY
+
+
 def _learns(kind: type) -> bool:
-    """Tell whether a class is that of policies that learn, told by where it is defined."""
-    return any(base.__module__ == "trainables.core.policy.policy" for base in kind.__mro__)
+    """Tell whether a class is `Policy`, or a subclass of it."""
+    return any(_is_policy(base) for base in kind.__mro__)
 
 
 def _arguments(kind: Any, config: Any, where: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from trainables.core.config.line_ups import named_policies
 from trainables.core.config.module_overrides import merge_overrides
 from trainables.core.config.policy_specs import DEFAULT_POLICY, PolicySpec
 from trainables.core.config.reference.who_has import algorithms_where
+from trainables.core.config.settings import is_search_domain
 from trainables.core.config.shared_encoders import check_encoder_groups
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.errors import ConfigError
@@ -103,10 +104,15 @@ def multi_agent_setup(
     if policies is not None:
         checked = type(config).check({"policies": policies})["policies"]
         given = checked or {DEFAULT_POLICY: PolicySpec()}
-    offered = {} if env is None else _spaces_by_policy(config, env, given)
+    known = spaces or {}
+    offered: Mapping[str, Spaces] = {}
+    if env is not None:
+        offered = _spaces_by_policy(config, env, given)
+    elif any(None in _known_spaces(config, m, spec, known, {}) for m, spec in given.items()):
+        offered = _own_spaces(config, given)
     found = {}
     for policy_id, spec in given.items():
-        obs_space, action_space = _spaces_of(config, policy_id, spec, spaces or {}, offered)
+        obs_space, action_space = _spaces_of(config, policy_id, spec, known, offered)
         own = spec.config
         if not spec.is_fixed:
             more = config.algorithm_config_overrides_per_module.get(policy_id, {})
@@ -117,6 +123,23 @@ def multi_agent_setup(
     return found, PoliciesToTrain(config.policies_to_train, fixed)
 
 
+def _known_spaces(
+    config: AlgorithmConfig,
+    policy_id: str,
+    spec: PolicySpec,
+    spaces: Mapping[str, Spaces],
+    offered: Mapping[str, Spaces],
+) -> list[gym.Space | None]:
+    """Return a policy's two spaces: as its spec, the caller, the environment or settings say."""
+    settings = (config.observation_space, config.action_space)
+    sources = (spaces.get(policy_id), offered.get(policy_id), settings)
+    found = []
+    for index, name in enumerate(("observation_space", "action_space")):
+        candidates = (spec[name], *(source[index] for source in sources if source is not None))
+        found.append(next((candidate for candidate in candidates if candidate is not None), None))
+    return found
+
+
 def _spaces_of(
     config: AlgorithmConfig,
     policy_id: str,
@@ -124,21 +147,27 @@ def _spaces_of(
     spaces: Mapping[str, Spaces],
     offered: Mapping[str, Spaces],
 ) -> Spaces:
-    """Return a policy's spaces: as its spec, the caller, the environment or settings say."""
-    settings = (config.observation_space, config.action_space)
-    sources = (spaces.get(policy_id), offered.get(policy_id), settings)
-    found = []
-    for index, name in enumerate(("observation_space", "action_space")):
-        candidates = (spec[name], *(source[index] for source in sources if source is not None))
-        space = next((candidate for candidate in candidates if candidate is not None), None)
-        if space is None:
-            raise ConfigError(
-                f"policies: {policy_id!r}: {name} is not known; give it in the PolicySpec, with "
-                "spaces={id: (observation space, action space)}, or an env with agents of the "
-                f"policy, or set {name}"
-            )
-        found.append(space)
-    return found[0], found[1]
+    """Return a policy's spaces, see `_known_spaces`; none may be unknown."""
+    observation, action = _known_spaces(config, policy_id, spec, spaces, offered)
+    if observation is None or action is None:
+        name = "observation_space" if observation is None else "action_space"
+        raise ConfigError(
+            f"policies: {policy_id!r}: {name} is not known; give it in the PolicySpec, with "
+            "spaces={id: (observation space, action space)}, or an env with agents of the "
+            f"policy, or set {name}"
+        )
+    return observation, action
+
+
+def _own_spaces(config: AlgorithmConfig, policies: Mapping[str, PolicySpec]) -> dict[str, Spaces]:
+    """Return what the config's own environment says, made for it; {} if it names none."""
+    if config.env is None or is_search_domain(config.env) or config.algo_class is None:
+        return {}
+    with config.algo_class.open_env(config) as env:
+        offered = [*(agent_spaces(env) or {}).values()]
+        if offered and all(spaces == offered[0] for spaces in offered):
+            return dict.fromkeys(policies, offered[0])  # whoever acts for whom
+        return _spaces_by_policy(config, env, policies)
 
 
 def _spaces_by_policy(
@@ -153,7 +182,11 @@ def _spaces_by_policy(
     """
     by_agent = agent_spaces(env)
     if by_agent is None:
-        return dict.fromkeys(policies, (env.observation_space, env.action_space))
+        if isinstance(env, gym.vector.VectorEnv):
+            one = (env.single_observation_space, env.single_action_space)
+        else:
+            one = (env.observation_space, env.action_space)
+        return dict.fromkeys(policies, one)
     mapping = PolicyMapping(config.policy_mapping_fn, policies, config.seed)
     found: dict[str, tuple[str, Spaces]] = {}
     for agent, spaces in by_agent.items():
@@ -349,7 +382,7 @@ def _refuse_unknown(given: Iterable[str], policies: Mapping[str, Any], setting: 
 
 
 def _check_fixed(config: AlgorithmConfig, policies: Mapping[str, PolicySpec]) -> None:
-    """Refuse to train policies that are written by hand, and to train none at all."""
+    """Refuse to train policies that are written by hand, and checkpoints of no policy."""
     fixed = [policy_id for policy_id, spec in policies.items() if spec.is_fixed]
     chosen = config.policies_to_train
     for policy_id in fixed:
@@ -365,5 +398,8 @@ def _check_fixed(config: AlgorithmConfig, policies: Mapping[str, PolicySpec]) ->
             )
     if len(fixed) == len(policies):
         raise ConfigError(f"policies: none of {', '.join(fixed)} learns; allowed: at least one")
-    if chosen == []:
-        raise ConfigError("policies_to_train = [] trains nothing; allowed: at least one policy")
+    if chosen == [] and config.checkpoint_trainable_policies_only:
+        raise ConfigError(
+            "checkpoint_trainable_policies_only = True with policies_to_train = [] leaves no policy "
+            "for checkpoints; allowed: False"
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from trainables.core.config.agent_mapping import named_to_train
 from trainables.core.config.policy_specs import PolicySpec, check_policy_id
 from trainables.core.config.reference.who_has import algorithms_where
 from trainables.core.errors import ConfigError
@@ -47,13 +48,13 @@ def check_shared_encoders(given: Any) -> Given:
 
 
 def learning_policies(policies: Mapping[str, PolicySpec], policies_to_train: Any) -> list[str]:
-    """Return the ids of the policies that learn, at least now and then, in their order.
+    """Return the ids of the policies that have learners, in their order.
 
     Args:
         policies: By id.
         policies_to_train: The setting: ids, a function, or None.
     """
-    chosen = policies_to_train if isinstance(policies_to_train, list) else [*policies]
+    chosen = named_to_train(policies_to_train) or [*policies]
     return [m for m, spec in policies.items() if m in chosen and not spec.is_fixed]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from trainables.core.config.agent_mapping import PoliciesToTrain
+from trainables.core.config.agent_mapping import PoliciesToTrain, named_to_train
 from trainables.core.config.config import AlgorithmConfig
 
 T = TypeVar("T")
@@ -14,7 +14,8 @@ T = TypeVar("T")
 class TrainChoice:
     """Asks the function `policies_to_train`, if it is one, before each update.
 
-    Ids need no asking: modules that they leave out have no learner.
+    Ids need no asking: modules that they leave out have no learner. No ids at all leave out every
+    module, as a function would that always says so.
 
     Args:
         config: The algorithm's config.
@@ -25,12 +26,12 @@ class TrainChoice:
 
     def __init__(self, config: AlgorithmConfig):
         given = config.policies_to_train
-        is_function = given is not None and not isinstance(given, list)
-        self._is_trained = PoliciesToTrain(given, ()) if is_function else None
+        asks = given is not None and not named_to_train(given)
+        self._is_trained = PoliciesToTrain(given, ()) if asks else None
 
     @property
     def asks(self) -> bool:
-        """Whether there is a function to ask."""
+        """Whether it depends on more than the modules' ids."""
         return self._is_trained is not None
 
     def __call__(self, batches: Mapping[str, T]) -> dict[str, T]:

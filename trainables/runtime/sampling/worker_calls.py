@@ -85,9 +85,7 @@ class CallsWorkers:
         """Do as `foreach_worker`; the function gets the worker's index first."""
         return self.foreach_worker(lambda worker: func(worker.worker_index, worker), **options)
 
-    def foreach_worker_with_index(self, func: Callable[[Any, int], T], **options: Any) -> list[T]:
-        """Do as `foreach_worker`; the function gets the worker's index last."""
-        return self.foreach_worker(lambda worker: func(worker, worker.worker_index), **options)
+    foreach_worker_with_index = foreach_worker_with_id
 
     def foreach_env(self, func: Callable[[Any], T]) -> list[list[T]]:
         """Apply a function to each environment of every worker; a list for each worker."""

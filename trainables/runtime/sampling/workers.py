@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -63,13 +63,23 @@ class Worker:
         """
         return self.get_policy()
 
-    def get_policy(self, policy_id: str = DEFAULT_MODULE_ID) -> Policy:
-        """Return the policy that acts here.
+    @overload
+    def get_policy(self) -> Policy: ...
+
+    @overload
+    def get_policy(self, policy_id: str) -> Policy | None: ...
+
+    def get_policy(self, policy_id: str | None = None) -> Policy | None:
+        """Return this worker's policy of an id, None if there is none of it.
+
+        Without an id it is that of `default_policy`.
 
         Raises:
-            KeyError: naming the ids there are.
+            KeyError: naming the ids there are, without one.
         """
-        return policy_of(self.policies, policy_id)
+        if policy_id is None:
+            return policy_of(self.policies, DEFAULT_MODULE_ID)
+        return self.policies.get(policy_id)
 
     def foreach_policy(self, function: Callable[[Policy, str], T]) -> list[T]:
         """Apply a function to each policy and its id."""
@@ -79,7 +89,7 @@ class Worker:
         self, policies: Collection[str] | None = None
     ) -> dict[str, dict[str, np.ndarray]]:
         """Return copies of the weights by policy id; None: of all policies."""
-        return {p: self.get_policy(p).get_weights() for p in policies or self.policies}
+        return {p: policy_of(self.policies, p).get_weights() for p in policies or self.policies}
 
     def set_weights(self, weights: dict[str, dict[str, np.ndarray]]) -> None:
         """Set weights by policy id.
@@ -92,7 +102,7 @@ class Worker:
             ConfigError: if names or shapes are others.
         """
         for policy_id, policy_weights in weights.items():
-            self.get_policy(policy_id).set_weights(policy_weights)
+            policy_of(self.policies, policy_id).set_weights(policy_weights)
         if self.push_policies is not None:
             self.push_policies([*weights])
 

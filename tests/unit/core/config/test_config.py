@@ -551,7 +551,7 @@ def test_build_takes_a_copy_or_the_config_itself() -> None:
     with config.build(env="Pendulum-v1", use_copy=False) as algorithm:
         assert algorithm.config.env == "Pendulum-v1"
         assert algorithm.workers is algorithm.env_runners
-        indices = algorithm.workers.foreach_worker_with_index(lambda runner, index: (index, runner))
+        indices = algorithm.workers.foreach_worker_with_index(lambda index, runner: (index, runner))
         assert indices == [(0, algorithm.workers.local_worker())]
 
 

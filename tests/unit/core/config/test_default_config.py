@@ -27,6 +27,15 @@ def test_every_algorithm_has_one_that_loads() -> None:
     check_rows(check, algorithm_names())
 
 
+def test_every_algorithm_is_imported_from_the_module_of_its_name() -> None:
+    def check(name: str) -> None:
+        module = importlib.import_module(f"trainables.{name.lower()}")
+        assert getattr(module, name) is get_algorithm(name)
+        assert getattr(module, f"{name}Config") is get_algorithm(name).config_class
+
+    check_rows(check, algorithm_names())
+
+
 def test_the_older_way_to_train() -> None:
     config = DEFAULT_CONFIG.copy()
     config["num_gpus"] = 0

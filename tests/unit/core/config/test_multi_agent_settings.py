@@ -50,6 +50,10 @@ class Still(FixedPolicy):
         return np.zeros(len(observations), np.int64)
 
 
+class OwnPolicy(Policy):
+    pass
+
+
 class Arena(MultiAgentEnv):
     """Two agents of one kind, and one of another."""
 
@@ -90,6 +94,8 @@ def test_forms_of_policies() -> None:
         ({"red": (None, None, None, {}), "blue": [None, None, None, None]}, PLAIN),
         ({"red": PolicySpec()}, {"red": PolicySpec()}),
         ({"red": {"policy_class": "random"}}, {"red": PolicySpec("random")}),
+        ({"red": (Policy, SIGHT, MOVES, {})}, {"red": PolicySpec(None, SIGHT, MOVES)}),
+        ({"red": PolicySpec("trainables:Policy")}, {"red": PolicySpec()}),
         (
             {"red": (None, SIGHT, MOVES, {"lr": 1})},
             {"red": PolicySpec(None, SIGHT, MOVES, {"lr": 1})},
@@ -317,11 +323,12 @@ def test_which_policies_are_trained() -> None:
         _, trains = config.get_multi_agent_setup(env=gym.make("CartPole-v1"))
         assert [trains(policy_id) for policy_id in ("red", "blue")] == expected
         assert not trains("still")
-        assert trains("red", "good") is True
+        assert trains("red", "good") is (given != [])
 
     rows = [
         (None, [True, True]),
         (["red"], [True, False]),
+        ([], [False, False]),
         (trains_red, [True, False]),
         (f"{__name__}:trains_red", [True, False]),
         (lambda policy_id, batch: batch == "good", [False, False]),
@@ -342,6 +349,25 @@ def test_the_references_example_of_a_setup() -> None:
     expected = PolicySpec(None, env.observation_space, env.action_space, {})
     assert policies == {"pol1": expected, "pol2": expected}
     assert config.policies == {"pol1": PolicySpec(), "pol2": PolicySpec()}  # it stays
+
+
+def test_a_setup_asks_the_configs_own_environment() -> None:
+    config = PPOConfig().environment("CartPole-v1").multi_agent(policies={"pol1", "pol2"})
+    env = gym.make("CartPole-v1")
+    expected = PolicySpec(None, env.observation_space, env.action_space)
+    assert config.get_multi_agent_setup()[0] == {"pol1": expected, "pol2": expected}
+    alone, _ = PPOConfig().environment("CartPole-v1").get_multi_agent_setup()
+    assert alone == {"default_policy": expected}
+    by_agent = {"a_*": "red", "b": "blue"}
+    config = several(policy_mapping_fn=by_agent).environment(lambda context: Arena())
+    found, _ = config.get_multi_agent_setup()
+    assert found["red"] == PolicySpec(None, SIGHT, MOVES)
+    assert found["blue"] == PolicySpec(None, Discrete(5), Discrete(3))
+    own = {"red": PolicySpec(None, SIGHT, MOVES), "blue": PolicySpec(None, SIGHT, MOVES)}
+    config.environment("not-there-v0")  # nobody asks what need not be asked
+    assert config.get_multi_agent_setup(policies=own)[0] == own
+    with pytest.raises(ConfigError, match="env 'not-there-v0' is unknown"):
+        config.get_multi_agent_setup()
 
 
 def test_where_spaces_come_from() -> None:
@@ -382,7 +408,12 @@ def test_spaces_that_are_not_known_are_named(golden: Golden) -> None:
     ]
     golden(
         "multi_agent_settings/spaces_that_are_not_known_are_named",
-        refusals(lambda settings, env: several(**settings).get_multi_agent_setup(env=env), cases),
+        refusals(
+            lambda settings, env: (
+                several(**settings).environment(None).get_multi_agent_setup(env=env)
+            ),
+            cases,
+        ),
     )
 
 
@@ -460,7 +491,7 @@ def test_what_is_not_allowed_is_named(golden: Golden) -> None:
         {"policies": {"red": {"clas": 1}}},
         {"policies": {"red": {"policy_class": "Still"}}},
         {"policies": {"red": PolicySpec(int)}},
-        {"policies": {"red": PolicySpec(Policy)}},
+        {"policies": {"red": PolicySpec(OwnPolicy)}},
         {"policies": {"red": {"action_space": 3}}},
         {"policies": {"red": {"config": {"lr": -1}}}},
         {"policies": {"red": {"config": {"lrr": 1}}}},
@@ -493,7 +524,6 @@ def test_what_is_not_allowed_is_named(golden: Golden) -> None:
 def test_what_does_not_fit_together_is_named(golden: Golden) -> None:
     cases = [
         {"policies_to_train": ["rad"]},
-        {"policies_to_train": []},
         {"policy_mapping_fn": {"*": "grey"}},
         {OVERRIDES: {"bleu": {"lr": 1}}},
         {"policies": {"red": None, "blue": PolicySpec("random")}, "policies_to_train": ["blue"]},
@@ -506,6 +536,14 @@ def test_what_does_not_fit_together_is_named(golden: Golden) -> None:
         "multi_agent_settings/what_does_not_fit_together_is_named",
         refusals(lambda settings: several(**settings).validate(), cases),
     )
+
+
+def test_checkpoints_hold_a_policy() -> None:
+    config = several(policies_to_train=[])
+    config.validate()
+    config.checkpointing(checkpoint_trainable_policies_only=True)
+    with pytest.raises(ConfigError, match="leaves no policy for checkpoints; allowed: False"):
+        config.validate()
 
 
 def test_what_several_agents_have_not_is_named(golden: Golden) -> None:

@@ -190,8 +190,8 @@ def test_hooks_of_an_evaluation_get_what_plays_it() -> None:
         assert result["evaluation/custom_metrics/evaluated_max"] == 0
         runner = algo.evaluation_workers.local_worker()
         assert runner.policy is algo.get_policy() and runner.env is None
-        with pytest.raises(KeyError, match="no policy 'other'; there are"):
-            runner.get_policy("other")
+        assert runner.get_policy("default_policy") is runner.policy
+        assert runner.get_policy("other") is None
 
 
 def test_without_hooks_of_episodes_nothing_follows_them() -> None:

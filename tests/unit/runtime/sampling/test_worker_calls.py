@@ -76,7 +76,7 @@ def test_keywords_of_the_reference(algo: Any) -> None:
     assert workers.foreach_worker(lambda worker: 1, local_worker=False) == []
     assert workers.foreach_worker(lambda worker: 1, local_worker=True, healthy_only=True) == [1]
     by_id = workers.foreach_worker_with_id(func=lambda index, worker: (index, worker.env))
-    by_index = workers.foreach_worker_with_index(lambda worker, index: (index, worker.env))
+    by_index = workers.foreach_worker_with_index(lambda index, worker: (index, worker.env))
     assert by_id == by_index == [(0, workers.local_worker().env)]
     for options, why in (
         ({"healthy_only": False}, "only healthy workers can be asked; restore_workers"),
