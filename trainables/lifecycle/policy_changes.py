@@ -197,8 +197,8 @@ class PolicyChanges(PolicyAccess):
             )
         if self._groups is None:
             raise ConfigError(
-                f"{name}: the environment has one agent, and so there is one policy; allowed: of an "
-                "algorithm with the setting policies, e.g. policies=['main'], which is for several"
+                f"{name}: the environment has one agent, and so there is one policy; allowed: "
+                "with the setting policies, e.g. policies=['main'], which is for several"
             )
         if not given["evaluation_workers"]:
             raise ConfigError(

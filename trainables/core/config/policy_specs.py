@@ -217,7 +217,7 @@ def _check_class(kind: Any, where: str) -> None:
 
 
 def _is_policy(kind: Any) -> bool:
-    """Tell whether it is `Policy`, the class of all that learn, or its name. Nothing is imported."""
+    """Tell whether it is `Policy`, the class of all that learn, or its name."""
     name = f"{kind.__module__}:{kind.__qualname__}" if isinstance(kind, type) else kind
     return isinstance(name, str) and name in _POLICY
 

@@ -400,6 +400,6 @@ def _check_fixed(config: AlgorithmConfig, policies: Mapping[str, PolicySpec]) ->
         raise ConfigError(f"policies: none of {', '.join(fixed)} learns; allowed: at least one")
     if chosen == [] and config.checkpoint_trainable_policies_only:
         raise ConfigError(
-            "checkpoint_trainable_policies_only = True with policies_to_train = [] leaves no policy "
-            "for checkpoints; allowed: False"
+            "checkpoint_trainable_policies_only = True with policies_to_train = [] leaves no "
+            "policy for checkpoints; allowed: False"
         )

@@ -33,6 +33,7 @@ _INSTANCE_PARAMETERS = (
     *("worker_index", "vector_index", "remote"),
     *("num_workers", "num_rollout_workers", "num_env_runners"),
 )
+_NO_CONTEXT = {*_INSTANCE_PARAMETERS, LIMIT, "render_mode"}  # which are given one by one
 _TYPO = 0.75  # likeness from which a key is meant to be the parameter
 
 
@@ -208,8 +209,8 @@ def make_of_class(creator: type, context: EnvContext) -> Any:
     """Return an environment of a class.
 
     Its constructor gets `env_config` as keywords where these fit, as gymnasium's do. Where they do
-    not, and one argument is all that it needs, that is the context: the reference gives it to every
-    class, whatever the parameter is called.
+    not, and one argument is all that it needs, or takes, that is the context: the reference gives
+    it to every class, whatever the parameter is called.
 
     Raises:
         TypeError: saying what it takes and what it was given.
@@ -278,8 +279,11 @@ def _taker(parameters: list[Parameter], context: Collection[str]) -> str | None:
         return None
     if _is_needed(first) or first.kind is first.VAR_POSITIONAL:
         return first.name
+    if not isinstance(first.default, (dict, type(None))) or first.name in _NO_CONTEXT:
+        return None
     is_like = any(part in first.name.lower() for part in _LIKE_CONTEXT)
-    return first.name if is_like and isinstance(first.default, (dict, type(None))) else None
+    is_only = all(other.kind in (other.VAR_POSITIONAL, other.VAR_KEYWORD) for other in others)
+    return first.name if is_like or is_only else None
 
 
 def _is_needed(parameter: Parameter) -> bool:

@@ -148,13 +148,18 @@ class MayBeNone(_Anything):
         super().__init__(env_cfg)
 
 
+class OnlyOne(_Anything):
+    def __init__(self, settings=None):  # type: ignore[no-untyped-def]
+        super().__init__(settings)
+
+
 def test_the_one_argument_of_a_class_is_the_context_whatever_its_name() -> None:
-    for kind in (Cfg, TypedDict, Underscored, WithRest, Starred, MayBeNone):
+    for kind in (Cfg, TypedDict, Underscored, WithRest, Starred, MayBeNone, OnlyOne):
         env = make_vector_env(kind, {"n": 3}, 2, worker_index=4)
         for index, slot in enumerate(slots(env)):
             assert isinstance(slot.given, EnvContext) and dict(slot.given) == {"n": 3}
             assert (slot.given.worker_index, slot.given.vector_index) == (4, index)
-        if kind not in (MayBeNone, Starred):  # these need nothing
+        if kind not in (MayBeNone, OnlyOne, Starred):  # these need nothing
             assert isinstance(slots(make_vector_env(kind, {}, 1))[0].given, EnvContext)
 
 
@@ -174,6 +179,16 @@ class Coloured(EndlessEnv):
         super().__init__()
 
 
+class Rendered(EndlessEnv):
+    def __init__(self, render_mode=None):  # type: ignore[no-untyped-def]
+        super().__init__()
+
+
+class TwoOptional(EndlessEnv):
+    def __init__(self, size=None, colour=None):  # type: ignore[no-untyped-def]
+        super().__init__()
+
+
 class Halves(EndlessEnv):
     def __init__(self, number):  # type: ignore[no-untyped-def]
         super().__init__(number // 2)
@@ -189,6 +204,9 @@ def test_a_constructor_that_takes_neither_is_one_error(golden: Golden) -> None:
         (Sized, {"n": 3}),
         (Sized, {}),
         (Coloured, {"clour": "red"}),
+        (Rendered, {"n": 3}),
+        (OnlyOne, {"setings": 3}),
+        (TwoOptional, {"n": 3}),
         (Cfg, {"cfgs": 3}),  # a slip of the pen
         (TwoNeeded, {"first": 1}),
         (BrokenEnv, {"n": 3}),
