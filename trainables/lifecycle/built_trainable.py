@@ -107,7 +107,7 @@ class BuiltTrainable(FolderTrainable):
         self.callbacks = AlgorithmCallbacks(self, self.config, self.episodes.custom)
         task_fn = self.config.env_task_fn
         self._task_fn = resolve_callable(task_fn) if isinstance(task_fn, str) else task_fn
-        if self.config.render_env:
+        if self.config.render_env or self.config.evaluation_config.get("render_env"):
             check_display()
         Bundles(self.config).check_room()
         env: AnyVectorEnv | None = None
@@ -485,7 +485,8 @@ class BuiltTrainable(FolderTrainable):
             self.module_slots,
             self._video_folder(),
         )
-        self.evaluation = Evaluation(self, seed)
+        own: int | None = self.config.evaluation_config.get("seed")
+        self.evaluation = Evaluation(self, seed if own is None else random_streams(own).evaluation)
 
     @overload
     def get_policy(self) -> Policy: ...

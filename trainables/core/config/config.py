@@ -51,8 +51,12 @@ EVALUATION_SETTINGS = (
     "env",
     "env_config",
     "explore",
+    "num_env_runners",
     "num_envs_per_env_runner",
     "policy_mapping_fn",
+    "seed",
+    "render_env",
+    "callbacks_class",
     *OF_DATA,
 )
 
@@ -88,7 +92,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
         check_given(checked)
         overrides = checked.get("evaluation_config")
         if isinstance(overrides, dict) and not is_search_domain(overrides):
-            checked["evaluation_config"] = cls._check_evaluation(overrides)
+            checked |= cls._check_evaluation(overrides, checked)
         return checked
 
     @classmethod
@@ -101,23 +105,36 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
         return cls if name == "evaluation_config" else super().settings_inside(name)
 
     @classmethod
-    def _check_evaluation(cls, overrides: Mapping[str, Any]) -> dict[str, Any]:
-        checked = cls.check(overrides)
-        for name in checked:
+    def _check_evaluation(
+        cls, overrides: Mapping[str, Any], beside: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return `evaluation_config`, checked, and how many actors it says that evaluate."""
+        own = cls.check(overrides)
+        for name in own:
             if name not in EVALUATION_SETTINGS:
                 raise ConfigError(
                     f"evaluation_config: {name!r} has no effect on an evaluation; allowed: "
                     f"{', '.join(EVALUATION_SETTINGS)}"
                 )
-        return checked
+        if "num_env_runners" not in own:
+            return {"evaluation_config": own}
+        number, given = own.pop("num_env_runners"), beside.get("evaluation_num_env_runners")
+        if given is not None and given != number:
+            raise ConfigError(
+                f"evaluation_config: num_env_runners = {number} is how many actors evaluate, and "
+                f"evaluation_num_env_runners = {given} says otherwise; allowed: one of the two"
+            )
+        return {"evaluation_config": own, "evaluation_num_env_runners": number}
 
     def update_from_dict(self, values: Mapping[str, Any]) -> Self:
         """Set each given setting (older names are mapped) and return this config."""
         given = self._with_entries(values, self)
-        evaluation = given.pop("evaluation_config", None)
+        evaluation = given.get("evaluation_config")
+        if not isinstance(evaluation, AlgorithmConfig):
+            return super().update_from_dict(given)
+        del given["evaluation_config"]
         super().update_from_dict(given)
-        if "evaluation_config" in values:  # last, for an object counts where it differs from this
-            self.evaluation_config = evaluation
+        self.evaluation_config = evaluation  # last, for it counts where it differs from this
         return self
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -129,6 +146,9 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
         if name == "evaluation_config" and isinstance(value, AlgorithmConfig):
             value = evaluation_overrides(value, self)
         given = self._with_entries({name: value}, self)
+        number = self.__dict__.get("evaluation_num_env_runners")
+        if name == "evaluation_config" and number:  # which it may say otherwise
+            given["evaluation_num_env_runners"] = number
         for canonical, checked in type(self).check(given).items():
             self._store(canonical, checked)
 
@@ -229,7 +249,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
 
     def get_evaluation_config_object(self) -> Self:
         """Return a copy of this config with `evaluation_config` applied."""
-        overrides = {**OF_EVALUATION, **self.evaluation_config}
+        overrides = {**OF_EVALUATION, "render_env": False, **self.evaluation_config}
         return self.copy(copy_frozen=False).update_from_dict(overrides)
 
     def own_algorithm(self) -> Any:

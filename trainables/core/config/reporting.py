@@ -70,8 +70,10 @@ class ReportingSettings(TrainingSettings):
         dict(OF_EVALUATION),
         "evaluation",
         "what differs in an evaluation, which does not explore unless this says so: env, "
-        "env_config, explore, policy_mapping_fn, and num_envs_per_env_runner, the slots that are "
-        "stepped together (8 unless it is given; 1 where the duration is timesteps or 'auto')",
+        "env_config, explore, policy_mapping_fn, seed, render_env (which training's does not "
+        "switch on), callbacks_class (of its episodes), and num_envs_per_env_runner, the slots "
+        "that are stepped together (8 unless it is given; 1 where the duration is timesteps or "
+        "'auto'). num_env_runners in it is evaluation_num_env_runners",
     )
     evaluation_parallel_to_training: bool = setting(
         False,
@@ -203,6 +205,11 @@ class ReportingSettings(TrainingSettings):
             raise ConfigError(
                 "custom_evaluation_function is called in the trial's own process, which trains: it "
                 "is not allowed with evaluation_parallel_to_training=True"
+            )
+        if self.evaluation_config.get("render_env") and self.record_env:
+            raise ConfigError(
+                "evaluation_config: render_env and record_env are both set; an environment renders "
+                "to a window or to arrays: choose one"
             )
         if self.evaluation_num_env_runners:
             return

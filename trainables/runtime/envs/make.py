@@ -148,9 +148,16 @@ def training_options(
 
 
 def evaluation_options(
-    config: AlgorithmConfig, iteration: int, video_folder: str | None
+    config: AlgorithmConfig, worker_index: int, iteration: int, video_folder: str | None
 ) -> EnvOptions:
-    """Return how the slots of an evaluation are made; the first one's first episode is recorded."""
+    """Return how the slots of an evaluation are made; the first one's first episode is recorded.
+
+    Args:
+        config: That of evaluations.
+        worker_index: Index of who evaluates: 0 in process, 1, 2, … for actors.
+        iteration: The iteration of training, which names videos.
+        video_folder: Where videos go; None if there are none.
+    """
     video = None
     if video_folder is not None:
         video = Video(video_folder, f"evaluation-{iteration:06d}-episode-", last=0)
@@ -158,6 +165,7 @@ def evaluation_options(
         restart=config.restart_failed_sub_environments,
         finite=config.env_to_module_connector is None,
         remote=config.remote_worker_envs,
+        window=worker_index <= 1 and config.render_env,
         video=video,
     )
 

@@ -89,7 +89,7 @@ class EvaluationRunner(Worker):
         self._module_slots = module_slots or ModuleSlots([*policies])
         self.weights_version = 0
         self.env: AnyVectorEnv | None = None
-        self._plan, self._callbacks = EvaluationPlan.of(config), CallbackSet(config)
+        self._plan, self._callbacks = EvaluationPlan.of(config), CallbackSet(self.config)
         # By number, because `finish` may overtake the task that it is meant for.
         self._finished_task = self._ended_task = -1
 
@@ -217,7 +217,7 @@ class EvaluationRunner(Worker):
             self.config.env,
             self.config.env_config_for(training=False),
             num_slots,
-            options=evaluation_options(self.config, task.iteration, folder),
+            options=evaluation_options(self.config, self.worker_index, task.iteration, folder),
         )
 
 
