@@ -212,11 +212,11 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write into README.md")
     arguments = parser.parse_args()
     page = Path(__file__).with_name("README.md")
-    part = GeneratedPart(page, "times", "tests.suite_times", lambda: tables(arguments.file))
+    part = GeneratedPart(page, "times", "tests.suite_times", lambda: tables(arguments.file), 10)
     if arguments.write:
         part.write()
     else:
-        print(part.make())
+        print(part.text())
 
 
 if __name__ == "__main__":

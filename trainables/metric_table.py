@@ -49,7 +49,7 @@ def metric_tables() -> str:
 
 
 PAGE = Path(__file__).with_name("metrics.md")
-PART = GeneratedPart(PAGE, "metrics", "trainables.metric_table", metric_tables)
+PART = GeneratedPart(PAGE, "metrics", "trainables.metric_table", metric_tables, 200)
 
 
 def _table(title: str, metrics: Iterable[Reported]) -> str:

@@ -66,7 +66,7 @@ def promise_tables() -> str:
 
 
 PART = GeneratedPart(
-    _FOLDER / "promises.md", "promises", "trainables.promise_table", promise_tables
+    _FOLDER / "promises.md", "promises", "trainables.promise_table", promise_tables, 250
 )
 
 

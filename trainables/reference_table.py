@@ -49,7 +49,7 @@ def reference_table() -> str:
 
 
 PAGE = Path(__file__).with_name("settings.md")
-PART = GeneratedPart(PAGE, "reference table", "trainables.reference_table", reference_table)
+PART = GeneratedPart(PAGE, "reference table", "trainables.reference_table", reference_table, 600)
 
 
 def _sections() -> list[str]:

@@ -25,6 +25,7 @@ from trainables.core.config.reference import compatibility, uncalled_hooks
 from trainables.core.config.reference.name_hints import setting_hint
 from trainables.core.config.reference.other_libraries import SETTINGS
 from trainables.core.config.reference.planned import whats_become_of
+from trainables.core.config.sections import HasSections
 from trainables.core.generated_part import GeneratedPart, anchor, row, run_command
 
 _FOLDER = Path(registry.__file__).parent / "guides"
@@ -75,7 +76,7 @@ def sections_table() -> str:
     """Return how many names each section of a config has, by what becomes of them."""
     rows = []
     declared = AlgorithmConfig.settings()
-    for section in (name for name in vars(AlgorithmConfig) if name in _sections()):
+    for section in (name for name in vars(HasSections) if name in _sections()):
         title = f"`.{section}()`"
         own = [name for name, setting in declared.items() if setting.section == section]
         older = [new for new in compatibility.ALIASES.values() if new in own]
@@ -100,15 +101,17 @@ def hooks_table() -> str:
 
 
 PARTS = [
-    GeneratedPart(_FOLDER / f"from_{page}.md", name, "experiments.benchmarks.peer_tables", make)
-    for page, name, make in (
-        ("rllib", "algorithms", lambda: algorithms_table(RLLIB_ALGORITHMS)),
-        ("rllib", "sections", sections_table),
-        ("rllib", "table", rllib_table),
-        ("rllib", "hooks", hooks_table),
-        ("stable_baselines3", "algorithms", lambda: algorithms_table(SB3_ALGORITHMS)),
-        ("stable_baselines3", "table", sb3_tables),
-        ("cleanrl", "table", cleanrl_table),
+    GeneratedPart(
+        _FOLDER / f"from_{page}.md", name, "experiments.benchmarks.peer_tables", make, least_rows
+    )
+    for page, name, make, least_rows in (
+        ("rllib", "algorithms", lambda: algorithms_table(RLLIB_ALGORITHMS), 10),
+        ("rllib", "sections", sections_table, 15),
+        ("rllib", "table", rllib_table, 25),
+        ("rllib", "hooks", hooks_table, 25),
+        ("stable_baselines3", "algorithms", lambda: algorithms_table(SB3_ALGORITHMS), 5),
+        ("stable_baselines3", "table", sb3_tables, 50),
+        ("cleanrl", "table", cleanrl_table, 15),
     )
 ]
 

@@ -67,6 +67,7 @@ PART = GeneratedPart(
     "pairs",
     "experiments.spec.pairs",
     markdown,
+    5,
 )
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def functions_of(file: str) -> frozenset[str]:
 
 
 def test_the_page_is_what_the_generator_gives() -> None:
-    assert PART.current() == PART.make(), f"run python -m {PART.command} --write"
+    assert PART.current() == PART.text(), f"run python -m {PART.command} --write"
 
 
 def test_the_list_is_whole() -> None:

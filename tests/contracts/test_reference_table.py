@@ -252,7 +252,7 @@ def test_refused_model_setting_raises() -> None:
 
 def test_settings_are_what_the_generator_gives() -> None:
     part = reference_table.PART
-    assert part.current() == part.make(), f"run python -m {part.command} --write"
+    assert part.current() == part.text(), f"run python -m {part.command} --write"
 
 
 def test_methods_are_told_in_words_of_their_own() -> None:

@@ -226,7 +226,7 @@ def test_every_meaning_is_told_once() -> None:
 
 def test_the_page_is_what_the_generator_gives() -> None:
     part = metric_table.PART
-    assert part.current() == part.make(), f"run python -m {part.command} --write"
+    assert part.current() == part.text(), f"run python -m {part.command} --write"
 
 
 def test_a_league_reports_what_is_declared() -> None:

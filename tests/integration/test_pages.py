@@ -110,7 +110,7 @@ def test_commands(page: str, folder: Path) -> None:
 
 def test_tables_are_what_the_generators_give() -> None:
     for part in [*peer_tables.PARTS, gallery_table.PART]:
-        assert part.current() == part.make(), f"run python -m {part.command} --write"
+        assert part.current() == part.text(), f"run python -m {part.command} --write"
 
 
 def test_the_gallery_has_every_spec_and_a_line_about_it() -> None:

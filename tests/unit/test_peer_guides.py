@@ -99,4 +99,4 @@ def test_a_wrong_name_is_seen(known: set[str]) -> None:
 def test_tables_are_what_the_code_says() -> None:
     peer_tables = pytest.importorskip("experiments.benchmarks.peer_tables")  # is not built
     for part in peer_tables.PARTS:
-        assert part.current() == part.make(), f"run python -m {part.command} --write"
+        assert part.current() == part.text(), f"run python -m {part.command} --write"

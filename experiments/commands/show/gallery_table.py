@@ -45,6 +45,7 @@ PART = GeneratedPart(
     "gallery",
     "experiments.commands.show.gallery_table",
     gallery,
+    40,
 )
 
 

@@ -154,7 +154,7 @@ def test_what_shares_cpus_stops_no_trial_that_the_search_must_see_end(search: st
 
 
 def test_the_table_in_the_guide_is_the_one_in_the_code() -> None:
-    assert PART.current() == markdown(), f"python -m {PART.command} --write"
+    assert PART.current() == PART.text(), f"python -m {PART.command} --write"
     assert {len(line.split("|")) for line in markdown().splitlines()} == {len(SCHEDULERS) + 3}
     assert len(markdown().splitlines()) == len(SEARCHES) + 2
 
