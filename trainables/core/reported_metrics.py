@@ -153,7 +153,7 @@ COMMON: tuple[Reported, ...] = (
         "hist_stats/<name>_<reduce>",
         "",
         "mean, min and max of all numbers in the lists that episodes have as `hist_data`, over the "
-        "last ones",
+        "window of episodes",
         _CALLBACKS,
     ),
     Reported(

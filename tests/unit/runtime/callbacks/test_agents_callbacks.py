@@ -136,7 +136,7 @@ def test_an_episode_tells_what_its_agents_saw_did_and_got(pattern: str) -> None:
     logged = [steps for e in episodes for steps in e.logged.get(("steps", "mean"), [])]
     assert ended == logged == [length] * len(ended) and len(ended) >= 2
     histograms = [v for e in episodes for v in e.logged.get(("hist_stats/returns", "max"), [])]
-    assert sum(histograms) == sum(total for e in episodes for total in e.returns)
+    assert sum(map(sum, histograms)) == sum(total for e in episodes for total in e.returns)
 
 
 def test_ends_of_episodes() -> None:

@@ -122,11 +122,12 @@ class EpisodeBook:
 
 def log_returns(episode: AgentsEpisode, logger: MetricsLogger) -> None:
     """Log the returns of the agents of an episode that has ended, by agent and by module."""
+    by_module: dict[str, list[float]] = {}
     for agent, total in episode.returns.items():
-        module = f"{OWN}module/{episode.policy_of[agent]}/episode_return"
-        for reduce in ("mean", "min", "max"):
-            logger.log_value(module, total, reduce)
+        by_module.setdefault(episode.policy_of[agent], []).append(total)
         logger.log_value(f"{OWN}agent/{agent}/episode_return", total)
+    for module_id, totals in by_module.items():
+        logger.log_together(f"{OWN}module/{module_id}/episode_return", totals)
 
 
 def match_of(episode: AgentsEpisode) -> Match:
