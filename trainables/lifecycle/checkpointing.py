@@ -209,6 +209,24 @@ class Checkpointing(PolicyChanges):
         is_trained = PoliciesToTrain(self.config.policies_to_train, fixed=())
         return [module_id for module_id in self.learner_connectors if is_trained(module_id)]
 
+    def _without_others_rows(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return a state without its replay buffer, if other agents are mapped to its policies.
+
+        A buffer has a place for each slot of each of them.
+        """
+        if "replay" not in state:
+            return state
+        try:
+            cast(Any, self).experience.check_state(state["replay"])
+        except ConfigError as error:
+            logger.warning(
+                "policy_mapping_fn gives the policies other agents than those of the stored replay "
+                "buffer, which is left out: %s",
+                error,
+            )
+            return {name: part for name, part in state.items() if name != "replay"}
+        return state
+
     @running
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Read what `save_checkpoint` wrote."""
@@ -249,7 +267,8 @@ class Checkpointing(PolicyChanges):
                 hand stay only if they are named.
             policy_mapping_fn: Which policy acts for an agent from here on, in place of the setting
                 that is stored: see there. It must be given where that was a lambda or another
-                function without a name by which it is found, or names a policy that is left out.
+                function without a name by which it is found, or names a policy that is left out. A
+                stored replay buffer is left out if it gives a policy more agents, or fewer.
             policies_to_train: Which policies are trained from here on: see the setting. None: as
                 stored. One that was not trained before begins with a new optimizer.
 
@@ -288,7 +307,10 @@ class Checkpointing(PolicyChanges):
             config = classes.config.from_dict({**settings, **chosen.settings})
             algorithm = cast(Any, classes.algorithm)(config=config, weights=weights)
             try:
-                algorithm.set_state(algorithm._fitted(state))
+                fitted = algorithm._fitted(state)
+                if "policy_mapping_fn" in chosen.settings:
+                    fitted = algorithm._without_others_rows(fitted)
+                algorithm.set_state(fitted)
             except BaseException:
                 algorithm.stop()
                 raise

@@ -18,7 +18,7 @@ from experiments.commands.evaluation.evaluate import evaluate_folder
 from experiments.commands.export import export_policy
 from experiments.errors import ExperimentError
 from experiments.spec.metrics import canonical_metric
-from trainables import PPO, PPOConfig
+from trainables import PPO, Algorithm, DQNConfig, PPOConfig
 from trainables.core.checkpoint import CheckpointError, policy_folders
 from trainables.core.errors import ConfigError
 from trainables.core.export.exported_policy import ExportedPolicy
@@ -92,6 +92,38 @@ def test_some_policies_are_recovered_with_another_mapping(checkpoint: Path) -> N
         result = algo.train()
     assert result["training_iteration"] == 2
     assert not [name for name in result if "/a/" in name]
+
+
+def test_rows_of_other_agents_are_left_out_with_another_mapping(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = DQNConfig(
+        env="multi_agent_cartpole",
+        env_config={"num_agents": 2},
+        seed=SEED,
+        num_envs_per_env_runner=2,
+        num_steps_sampled_before_learning_starts=20,
+        train_batch_size_per_learner=8,
+        min_sample_timesteps_per_iteration=40,
+        store_buffer_in_checkpoints=True,
+        model={"fcnet_hiddens": [8]},
+        policies={"a": None, "b": None},
+        policy_mapping_fn=MAPPING,
+    )
+    with config.build() as algo:
+        algo.train()
+        algo.save_checkpoint(str(tmp_path))
+        num_steps = algo.experience["a"].num_steps
+    swapped = {"policy_mapping_fn": {"agent_0": "b", "*": "a"}}  # as many as before
+    with Algorithm.from_checkpoint(tmp_path, **swapped) as algo:
+        assert algo.experience["a"].num_steps == num_steps
+        assert algo.train()["training_iteration"] == 2
+    assert "is left out" not in caplog.text
+    only_a = {"policy_ids": ["a"], "policy_mapping_fn": {"*": "a"}}
+    with Algorithm.from_checkpoint(tmp_path, **only_a) as algo:
+        assert "the stored replay buffer, which is left out: slots of all env ru" in caplog.text
+        assert algo.experience["a"].num_steps == 0
+        assert algo.train()["training_iteration"] == 2
 
 
 def test_a_mapping_must_be_given_where_it_names_what_is_left_out(checkpoint: Path) -> None:

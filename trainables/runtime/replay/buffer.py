@@ -241,7 +241,8 @@ class ReplayBuffer(Draws):
             "replay_buffer_config: alpha": constants[0],
             "replay_buffer_config: eps": constants[1],
             "replay_buffer_config: storage": config.storage,
-            "slots of all env runners (num_envs_per_env_runner)": self.num_slots,
+            "slots of all env runners (num_envs_per_env_runner), of agents that policy_mapping_fn "
+            "gives the policy": self.num_slots,
             "recurrent states (model)": _described(self._states),
             "observation_space": f"{self._layout.dtype} {self._layout.shape}",
             "columns (action_space)": {
