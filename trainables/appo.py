@@ -183,8 +183,8 @@ class APPO(IMPALA):
         own = {m: self.config_of(m).kl_coeff for m in self.trained_policies}
         self.kl_coeffs = {m: before.get(m, value) for m, value in own.items()}
 
-    def set_up_learning(self, seed: np.random.SeedSequence) -> None:
-        super().set_up_learning(seed)
+    def _forget_fragments(self, seed: np.random.SeedSequence) -> None:
+        super()._forget_fragments(seed)
         config = self.config
         size, uses = config.circular_buffer_num_batches, config.circular_buffer_iterations_per_batch
         self._buffer = CircularBuffer[list[Sample]](size, uses)

@@ -17,6 +17,7 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.default_config import default_config_of
 from trainables.core.config.reference.defaults import is_default
 from trainables.core.config.settings import setting
+from trainables.core.config.several_agents import all_policies
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
@@ -251,6 +252,14 @@ class IMPALA(Algorithm):
         self._choice = TrainChoice(config)
         if config.num_learners > 1:  # each has whole fragments, and steps with the others
             self.module_slots.check_each_runner(config, self.learner_connectors)
+        self._first_version = 0  # of the weights that sampled what is trained on
+        self._forget_fragments(seed)
+        self._latest = LatestMetrics()
+        self._num_updates = self._num_broadcast = 0  # that are finished; of those, broadcast
+
+    def _forget_fragments(self, seed: np.random.SeedSequence) -> None:
+        """Train on none of the fragments that have arrived."""
+        config = self.config
         self._fragments = FragmentQueue(
             config.total_train_batch_size,
             config.replay_proportion,
@@ -259,12 +268,14 @@ class IMPALA(Algorithm):
             min_fragments=max(1, config.num_learners),  # each has its own
             counts_agents=self._groups is not None and config.count_steps_by == "agent_steps",
         )
-        self._latest = LatestMetrics()
-        self._num_updates = self._num_broadcast = 0  # that are finished; of those, broadcast
 
     def _become(self, config: AlgorithmConfig, states: Mapping[str, Mapping[str, Any]]) -> None:
         self._finish(0)  # learners that are made for other modules do not answer for what is queued
+        again = (all_policies(config).keys() & self._used_ids) - all_policies(self.config).keys()
         super()._become(config, states)
+        if again:  # what was sampled so far may be of those that had the ids before
+            self._forget_fragments(self._change_streams(",".join(sorted(again))).storage)
+            self._first_version = self.env_runners.weights_version
 
     def modules_changed(self, seed: np.random.SeedSequence) -> None:
         self._choice = TrainChoice(self.config)
@@ -347,7 +358,8 @@ class IMPALA(Algorithm):
             self.episodes.add(sample.episodes)
             self.num_env_steps_sampled += sample.num_env_steps
             self.num_agent_steps_sampled += sample.episodes.num_agent_steps
-            self._fragments.add(sample)
+            if sample.weights_version >= self._first_version:
+                self._fragments.add(sample)
         return bool(samples)
 
     def _rates(self, module_ids: Iterable[str]) -> dict[str, float | dict[str, float]]:

@@ -69,7 +69,7 @@ class PolicyChanges(PolicyAccess):
         """Add a policy, which acts from the next sample on, and is in the next checkpoint.
 
         Args:
-            policy_id: An id that no policy of this run has, or had.
+            policy_id: An id that no policy of this run has. That of one that was removed is free.
             policy_cls: None: a policy that learns; else one written by hand, see `PolicySpec`.
             policy: One whose weights and filter are taken over, e.g. `Policy.load` of another run.
             observation_space: What its agents see; None: what the agents see that are mapped to it.
@@ -93,10 +93,9 @@ class PolicyChanges(PolicyAccess):
         """
         self._check_change("add_policy", evaluation_workers=evaluation_workers, workers=workers)
         check_policy_id(policy_id, "add_policy")
-        if policy_id in self._used_ids:
+        if policy_id in all_policies(self.config):
             raise ConfigError(
-                f"add_policy: there is, or was, a policy {policy_id!r} in this run; allowed: an id "
-                "that is new"
+                f"add_policy: there is a policy {policy_id!r} in this run; allowed: another id"
             )
         if policy is not None and (policy_cls is not None or policy_state is not None):
             raise ConfigError("add_policy: give policy, policy_cls or policy_state, not several")
@@ -186,8 +185,24 @@ class PolicyChanges(PolicyAccess):
         config.update_from_dict(resolved(stored, known, what))
         config.validate()
         config.freeze()
+        self._refuse_others(config)
         self._become(config, {})
         self._used_ids |= {*state["used_policy_ids"]}
+
+    def _refuse_others(self, config: AlgorithmConfig) -> None:
+        """Refuse a policy that is another here than in a config: it was removed, its id used again.
+
+        Raises:
+            ConfigError: naming it.
+        """
+        groups = SimpleNamespace(groups=self._groups)
+        here, there = (c.get_multi_agent_setup(env=groups)[0] for c in (self.config, config))
+        for policy_id in here.keys() & there.keys():
+            if here[policy_id] != there[policy_id]:
+                raise ConfigError(
+                    f"the policy {policy_id!r} was removed and is another by then, "
+                    f"{there[policy_id]!r}; here it is {here[policy_id]!r}: give it so in policies"
+                )
 
     def _check_change(self, name: str, **given: Any) -> None:
         if self._groups is None and self.config.is_multi_agent():

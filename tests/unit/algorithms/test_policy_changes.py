@@ -112,6 +112,74 @@ def test_whoever_plays_keeps_its_policy_until_its_episode_ends() -> None:
     algo.stop()
 
 
+def test_an_id_is_free_for_another_policy_while_the_one_before_still_acts() -> None:
+    algo = build()
+    runner = algo.env_runners.local_env_runner
+    runner.sample(3)
+    before = algo.get_policy("a")
+    algo.remove_policy("a", policy_mapping_fn={"*": "b"})
+    added = algo.add_policy("a", config={"lr": 1e-6}, policy_mapping_fn=by_number)
+    assert added is algo.get_policy("a") is runner.policies["a"] is not before
+    acting = runner._lanes.recorded  # by id, until the episodes end that run
+    assert [lanes.recorder.policy for m, lanes in acting.items() if m != "b"] == [before, added]
+    rollouts, _ = runner.sample(2)  # no pole has fallen yet
+    assert set(rollouts) == {"b"}  # nobody learns what the one before does
+    for _ in range(60):
+        rollouts, _ = runner.sample(5)
+    assert set(rollouts) == {"a", "b"} == set(acting)
+    assert acting["a"].recorder.policy is added
+    runner.reseed(np.random.SeedSequence(3))
+    assert set(runner.sample(2)[0]) == {"a", "b"}
+    algo.stop()
+
+
+@pytest.mark.parametrize("kind", rarely(KINDS, ["PPO", "APPO", "DQN"]))
+def test_a_policy_whose_id_was_used_before_learns_from_its_own_rows(kind: str) -> None:
+    algo = build(kind)
+    for _ in range(2):
+        algo.train()
+    algo.remove_policy("a", policy_mapping_fn={"*": "b"})
+    first = algo.add_policy("a", config={"lr": 1e-6}, policy_mapping_fn=by_number).get_weights()
+    result = [algo.train() for _ in range(6)][-1]
+    assert result["learner/a/curr_lr"] == 1e-6
+    assert differ(first, algo.get_weights()["a"])
+    algo.stop()
+
+
+@pytest.mark.parametrize("kind", ["IMPALA", "APPO"])
+def test_fragments_of_before_are_not_trained_on_by_one_that_has_the_id_again(kind: str) -> None:
+    algo = build(kind)
+    algo.train()
+    runners, before = algo.env_runners, algo.env_runners.ready_samples()
+    algo._fragments.add(before[0])
+    algo.remove_policy("a", policy_mapping_fn={"*": "b"})
+    algo.add_policy("a", policy_mapping_fn=by_number)
+    assert len(algo._fragments) == 0
+    late, runners.ready_samples = runners.ready_samples, lambda timeout_s=None: before
+    assert algo._receive(0.0) and len(algo._fragments) == 0  # it was under way
+    runners.ready_samples = late
+    assert algo._receive(0.0) and len(algo._fragments) == 1
+    algo.stop()
+
+
+def test_a_run_is_not_resumed_with_another_policy_of_the_same_id(tmp_path: Path) -> None:
+    algo = build()
+    algo.remove_policy("a", policy_mapping_fn={"*": "b"})
+    algo.add_policy("a", config={"lr": 1e-6}, policy_mapping_fn={"agent_0": "a", "*": "b"})
+    algo.save(str(tmp_path))
+    algo.stop()
+    mapping = {"agent_0": "a", "*": "b"}
+    with pytest.raises(CheckpointError, match="the policy 'a' was removed and is another by then"):
+        resumed("PPO", tmp_path, policy_mapping_fn=mapping)
+    policies = {"a": {"config": {"lr": 1e-6}}, "b": None}
+    again = resumed("PPO", tmp_path, policy_mapping_fn=mapping, policies=policies)
+    assert again.config_of("a").lr == 1e-6
+    again.stop()
+    rebuilt = type(algo).from_checkpoint(str(tmp_path))
+    assert rebuilt.config_of("a").lr == 1e-6
+    rebuilt.stop()
+
+
 def test_one_that_is_removed_is_gone_from_learners_and_checkpoints(tmp_path: Path) -> None:
     algo = build("DQN", policies=["a", "b", "c"])
     algo.train()
@@ -166,8 +234,8 @@ def test_a_run_that_is_resumed_has_what_was_added_and_removed(kind: str, tmp_pat
     if kind not in ("DQN", "SAC"):  # they would need their replay buffers
         again.train()
         assert not any(differ(weights[m], own) for m, own in again.get_weights().items())
-    with pytest.raises(ConfigError, match="there is, or was, a policy 'b'"):
-        again.add_policy("b")
+    again.add_policy("b")
+    assert [*again.policies] == ["a", "c", "b"]
     again.stop()
 
 
@@ -205,7 +273,7 @@ def test_settings_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"policy_id": "a"}, "there is, or was, a policy 'a'"),
+        ({"policy_id": "a"}, "there is a policy 'a' in this run"),
         ({"policy_id": "x/y"}, "names a folder"),
         ({"policy_id": "c", "workers": [1]}, "workers is not supported"),
         ({"policy_id": "c", "evaluation_workers": False}, "evaluation_workers = False"),

@@ -28,6 +28,7 @@ from trainables.runtime.sampling.agents.places import AgentPlace
 from trainables.runtime.sampling.module_slots import module_seeds
 
 _NOBODY = -1
+_APART = "/"  # no policy's id has it
 HasSpaces = Policy | PolicySpec
 
 
@@ -99,8 +100,10 @@ class AgentLanes:
         specs = all_policies(config)
         self._mapping = PolicyMapping(config.policy_mapping_fn, list(specs), config.seed)
         for module_id, spec in specs.items():
-            if module_id in self._all:
+            if module_id in self._all and module_id not in self._retired:
                 continue
+            if module_id in self._policy_ids:
+                self._set_apart(module_id)
             self._policy_ids.append(module_id)
             lanes = self._add(module_id, None if spec.is_fixed else policies[module_id])
             key = (*self._seed.spawn_key, zlib.crc32(module_id.encode()))
@@ -109,6 +112,14 @@ class AgentLanes:
             lanes.show(self._shown.groups[lanes.group])
         self._retired = {module_id for module_id in self._all if module_id not in specs}
         self._drop_idle()
+
+    def _set_apart(self, module_id: str) -> None:
+        """Let a policy that is no more have another id, for its own is that of a new one."""
+        place = self._policy_ids.index(module_id)
+        apart = self._policy_ids[place] = f"{module_id}{_APART}{place}"
+        for lanes in (self._all, self.recorded, self.fixed):
+            if module_id in lanes:
+                lanes[apart] = lanes.pop(module_id)
 
     def _drop_idle(self) -> None:
         """Forget policies that are no more, once no agent is left to them."""
@@ -245,7 +256,7 @@ class AgentLanes:
         """Return what was sampled, by id of the modules that have a row."""
         rollouts = {m: lanes.end(weights_version, follows) for m, lanes in self.recorded.items()}
         self._drop_idle()
-        return {m: rollout for m, rollout in rollouts.items() if rollout is not None}
+        return {m: r for m, r in rollouts.items() if r is not None and _APART not in m}
 
     def get_state(self) -> dict[str, Any]:
         """Return a copy of what goes on with the next sample."""
