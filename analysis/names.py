@@ -16,6 +16,8 @@ ENV_STEPS = "num_env_steps_sampled_lifetime"
 TRAINED = "num_env_steps_trained_lifetime"
 """What counts steps where training steps no environment."""
 SECONDS = "time_total_s"
+END = "end_of_training"
+"""No column: how much of its own training, up to its last value, a run has had, from 0 to 1."""
 COUNTERS = (ITERATION, ENV_STEPS, SECONDS, "timestamp")
 """Those that are numbers and only rise."""
 HOST = "host"
@@ -34,6 +36,7 @@ _LABELS = {
     TRAINED: "steps trained on",
     ITERATION: "training iteration",
     SECONDS: "training time (s)",
+    END: "share of the run's own training",
     RETURN: "mean episode return",
     "episode_len_mean": "mean episode length (steps)",
     f"{EVALUATION}{RETURN}": "mean episode return (evaluation)",

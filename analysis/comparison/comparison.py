@@ -13,18 +13,20 @@ from analysis.comparison.outcome import Comparison
 from analysis.comparison.pairs import RESAMPLES, compare_pairs
 from analysis.comparison.samples import choose_samples, final_folders, possible_samples
 from analysis.comparison.shared_budget import (
+    NoSharedBudget,
     Reference,
     Samples,
     Task,
+    axes_of,
     curve_tables,
     runs_frame,
     score_tables,
     shared_tasks,
 )
-from analysis.comparison.verdict import cautions, handicap, notes, verdict_lines
+from analysis.comparison.verdict import cautions, handicap, notes, unshared_lines, verdict_lines
 from analysis.curves.budget import budget_to_threshold, check_budget_name
 from analysis.frames.cost import cost_frame
-from analysis.names import ENV_STEPS, sign_of
+from analysis.names import END, ITERATION, sign_of
 from analysis.results.load import load_sweep
 from analysis.results.records import Sweep
 from analysis.results.rows import ResultsError
@@ -45,7 +47,7 @@ def compare(
     window: int = 1,
     stays: bool = False,
     unit: str = "auto",
-    x: str = ENV_STEPS,
+    x: str | None = None,
     reference: Reference | None = None,
     confidence: float = 0.95,
     resamples: int = RESAMPLES,
@@ -69,7 +71,9 @@ def compare(
         window: See `analysis.budget_to_threshold`.
         stays: See `analysis.budget_to_threshold`; what came after the budget does not count.
         unit: `"held-out"`, `"best"`, `"trials"` or `"auto"`.
-        x: What the budget is counted in, one of `analysis.curves.budget.BUDGETS`.
+        x: What the budget is counted in, one of `analysis.curves.budget.BUDGETS`. By default the
+            first that all runs share: environment steps (steps trained on, where some sample
+            none), iterations, else the end of each run's training; `notes` say which, and why.
         reference: The scores, by task, that count as 0 and as 1. By default several tasks are
             normalised by the worst and the best compared run of each.
         confidence: The level of the intervals, and 1 less the level of the tests.
@@ -86,10 +90,20 @@ def compare(
         ppo is better than DQN: P(improvement) 0.93 [0.81, 1.00], p = 0.002; …
     """
     sign_of(mode)
-    check_budget_name(x)
+    if x is not None:
+        check_budget_name(x)
     sweeps = contenders(sources)
-    samples, left_out = _samples(sweeps, metric, mode, x, unit)
-    tasks = shared_tasks(samples, mode, budget, reference)
+    axes = [x] if x else axes_of(sweep for given in sweeps.values() for sweep in given)
+    unshared = {}  # by what there is no budget that all share, and why
+    for x in axes:
+        samples, left_out = _samples(sweeps, metric, mode, x, unit)
+        try:
+            tasks = shared_tasks(samples, mode, budget, reference)
+            break
+        except NoSharedBudget as error:
+            unshared[x] = str(error)
+            if x == axes[-1]:
+                raise
     if threshold is not None and len(tasks) > 1:
         names = ", ".join(task.name for task in tasks)
         raise ResultsError(f"a threshold is of one task, not of {len(tasks)}: {names}")
@@ -115,6 +129,7 @@ def compare(
         verdict_lines(pairs),
     )  # fmt: skip
     found.notes = notes(found, samples, tasks, chosen=budget is None, given=reference is not None)
+    found.notes[1:1] = unshared_lines(unshared)
     found.cautions = cautions(found, samples, left_out)
     return found
 
@@ -134,7 +149,7 @@ def _samples(
     for given in sweeps.values():
         for sweep in given:
             sweep.require_metric(metric)
-            sweep.require_metric(x)
+            sweep.require_metric(ITERATION if x == END else x)
     possible = {
         label: {
             task: possible_samples(homes[label][task], task, metric, mode, x) for task in shared

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,8 @@ import pandas as pd
 from analysis.comparison.samples import Sample
 from analysis.curves.budget import area_under_curve
 from analysis.curves.run_curves import RunCurve
+from analysis.names import END, ENV_STEPS, ITERATION, TRAINED
+from analysis.results.records import Sweep
 from analysis.results.rows import ResultsError
 from analysis.statistics import normalise
 
@@ -22,6 +24,10 @@ Reference = Mapping[str, tuple[float, float]]
 """By task, the scores that count as 0 and as 1."""
 
 POINTS = 50
+
+
+class NoSharedBudget(ResultsError):
+    """A run had not reported by the largest budget that all runs reached."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,17 @@ class Task:
         return normalise(values.reshape(-1), self.low, self.high).reshape(values.shape)
 
 
+def axes_of(sweeps: Iterable[Sweep]) -> list[str]:
+    """Return what a budget of all trials may be counted in, the fairest first.
+
+    Environment steps; steps trained on, where some sample none (they learn from data); iterations,
+    whatever each of them takes; at last the end of each run's training, which all runs share.
+    """
+    frames = [trial.frame for sweep in sweeps for trial in sweep.trials if len(trial.frame)]
+    counted = [x for x in (ENV_STEPS, TRAINED) if all(x in frame for frame in frames)]
+    return [*counted[:1], ITERATION, END]
+
+
 def shared_tasks(
     samples: Samples, mode: str, budget: float | None, reference: Reference | None
 ) -> list[Task]:
@@ -65,8 +82,9 @@ def shared_tasks(
             normalised by the worst and the best compared run of each, and one is left as it is.
 
     Raises:
-        ResultsError: A run did not reach the budget or had not reported by then, or a task cannot
-            be normalised.
+        NoSharedBudget: A run had not reported by the largest budget that all reached.
+        ResultsError: A run did not reach the given budget or had not reported by then, or a task
+            cannot be normalised.
     """
     names = list(next(iter(samples.values())))
     for name in reference or ():
@@ -77,7 +95,8 @@ def shared_tasks(
         runs = [(label, run) for label in samples for run in samples[label][name].runs]
         shared = min(run.end for _, run in runs) if budget is None else budget
         for label, run in runs:
-            _check_within(label, run, shared)
+            error = NoSharedBudget if budget is None else ResultsError
+            _check_within(label, run, shared, error)
         task = Task(name, shared)
         if len(names) > 1 or reference:
             values = np.array([run.at(shared) for _, run in runs])
@@ -151,14 +170,16 @@ def curve_tables(samples: Samples, tasks: list[Task]) -> tuple[np.ndarray, dict[
     return shares, tables
 
 
-def _check_within(label: str, run: RunCurve, budget: float) -> None:
+def _check_within(
+    label: str, run: RunCurve, budget: float, early: type[ResultsError]
+) -> None:
     if run.end < budget:
         raise ResultsError(
             f"budget {budget:g}: run {run.name} of {label} ended at {run.end:g}; give none for the "
             "largest that all runs reached"
         )
     if math.isnan(run.at(budget)) or budget <= 0:
-        raise ResultsError(
+        raise early(
             f"budget {budget:g}: run {run.name} of {label} reported first at {run.steps[0]:g}"
         )
 

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis.comparison.pairs import MIN_RUNS, MIN_RUNS_OF_TASKS, MIN_SCORES
 from analysis.comparison.samples import HELD_OUT, TRIALS, Sample
 from analysis.comparison.shared_budget import Samples, Task
-from analysis.names import ENV_STEPS, ITERATION, SECONDS, TRAINED
+from analysis.names import END, ENV_STEPS, ITERATION, SECONDS, TRAINED
 from analysis.statistics import ENOUGH_SEEDS, interval_caution
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ UNITS_OF = {
     ENV_STEPS: "environment steps",
     TRAINED: "steps trained on",
     SECONDS: "seconds of training",
+    ITERATION: "training iterations",
 }
 _COARSE = 0.2
 """Reports further apart than this part of the budget are worth a word."""
@@ -42,7 +43,7 @@ def verdict_lines(pairs: pd.DataFrame) -> list[str]:
         names = list(dict.fromkeys([*pairs["a"], *pairs["b"]]))
         beaten = {row["b"] for row in rows if row["better"] and not row["handicap"]}
         standing = [name for name in names if name not in beaten]
-        lines.insert(0, f"Shown to be worse than none: {', '.join(standing)}.")
+        lines.insert(0, f"Not shown to be worse than any: {', '.join(standing)}.")
     return lines
 
 
@@ -130,16 +131,20 @@ def notes(
         given: Whether the scales of the tasks were given.
     """
     better = "higher" if found.mode == "max" else "lower"
-    unit = UNITS_OF.get(found.x, "training iterations")
-    budgets = dict.fromkeys(f"{_amount(task.budget)}" for task in tasks)
-    at = f"{next(iter(budgets))} {unit}"
-    if len(budgets) > 1:
-        at = ", ".join(f"{_amount(task.budget)} {unit} on {task.name}" for task in tasks)
-    how = ", the largest budget that every run reached" if chosen else ""
-    lines = [
-        f"{found.metric} ({better} is better) at {at}{how}; "
-        "each run counts with its value there, on the line between its reports before and after."
-    ]
+    if found.x == END:
+        at = "the end of its training: each run counts with its last value."
+    else:
+        unit = UNITS_OF[found.x]
+        budgets = dict.fromkeys(f"{_amount(task.budget)}" for task in tasks)
+        at = f"{next(iter(budgets))} {unit}"
+        if len(budgets) > 1:
+            at = ", ".join(f"{_amount(task.budget)} {unit} on {task.name}" for task in tasks)
+        how = ", the largest budget that every run reached" if chosen else ""
+        at += (
+            f"{how}; each run counts with its value there, on the line between its reports before "
+            "and after."
+        )
+    lines = [f"{found.metric} ({better} is better) at {at}"]
     for label, of_tasks in samples.items():
         words = {task: sample_words(sample) for task, sample in of_tasks.items()}
         said = dict.fromkeys(words.values())
@@ -161,6 +166,14 @@ def notes(
         )
     )
     return lines
+
+
+def unshared_lines(unshared: Mapping[str, str]) -> list[str]:
+    """Say by what there is no budget that all runs share, and why: `{axis: reason}`."""
+    return [
+        f"Not by {UNITS_OF[x]}, of which there is no budget that all runs share: {why}."
+        for x, why in unshared.items()
+    ]
 
 
 def cautions(found: Comparison, samples: Samples, left_out: list[str]) -> list[str]:
@@ -200,6 +213,10 @@ def cautions(found: Comparison, samples: Samples, left_out: list[str]) -> list[s
         lines.append(
             "Iterations are comparable only where each takes as many environment steps; else use "
             "these as the budget."
+        )
+    if found.x == END:
+        lines.append(
+            "The runs had different budgets: who trained for longer may be ahead for that alone."
         )
     return [line for line in lines if line]
 

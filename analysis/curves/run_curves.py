@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.names import ENV_STEPS, SECONDS, finite
+from analysis.names import END, ENV_STEPS, ITERATION, SECONDS, finite
 from analysis.results.records import TrialRecord
 
 _SEED = re.compile(r"seed_(-?\d+)/(.+)")
@@ -76,7 +76,7 @@ def trial_curve(trial: TrialRecord, metric: str, x: str = ENV_STEPS) -> RunCurve
     Args:
         trial: The trial.
         metric: The flat name of the metric.
-        x: What the budget is counted in: a column of the results.
+        x: What the budget is counted in: a column of the results, or `analysis.names.END`.
     """
     seed = trial.config.get("seed")
     return _curve(trial, metric, x, seed if isinstance(seed, int) else None)
@@ -91,7 +91,7 @@ def run_curves(trial: TrialRecord, metric: str, x: str = ENV_STEPS) -> list[RunC
     Args:
         trial: The trial.
         metric: The flat name of the metric.
-        x: What the budget is counted in: a column of the results.
+        x: What the budget is counted in: a column of the results, or `analysis.names.END`.
     """
     seeds = trial_seeds(trial, metric)
     if not seeds:
@@ -113,9 +113,12 @@ def trial_seeds(trial: TrialRecord, metric: str) -> list[int]:
 def _curve(
     trial: TrialRecord, metric: str, x: str, seed: int | None, share: float = 1.0
 ) -> RunCurve:
-    values, steps = finite(trial.frame.get(metric)), finite(trial.frame.get(x))
+    counted = ITERATION if x == END else x
+    values, steps = finite(trial.frame.get(metric)), finite(trial.frame.get(counted))
     rows = values.index.intersection(steps.index)
     budgets = steps[rows].to_numpy()
+    if x == END and len(budgets):
+        budgets = budgets / budgets[-1]
     return RunCurve(
         trial.trial_id,
         seed,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from analysis.names import ENV_STEPS, TRAINED
 from analysis.numbers import cell
 from experiments.commands import shell
 from experiments.errors import ExperimentError, SpecError
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from analysis import Comparison
-    from analysis.results.records import Sweep
 
 
 FORMS = ("table", "markdown", "json")
@@ -44,8 +42,9 @@ def compare(
     by: Annotated[
         str | None,
         typer.Option(
-            help="What a budget counts: a metric such as time_total_s; by default environment "
-            "steps, or steps trained on where nobody samples."
+            help="What a budget counts: a metric such as time_total_s; by default what all runs "
+            "share: environment steps (steps trained on, where nobody samples), iterations, or "
+            "the end of training."
         ),
     ] = None,
     threshold: Annotated[
@@ -96,7 +95,7 @@ def compare_folders(
         folders: Folders of sweeps, or of several sweeps, each as FOLDER or LABEL=FOLDER.
         metric: The metric to compare; by default the objective that all of the sweeps have.
         mode: "max" or "min"; by default the objective's.
-        by: What a budget counts; None: steps.
+        by: What a budget counts; None: the first of `analysis.compare` that all runs share.
         reference: Scores that count as 0 and as 1, as ENV=LOW,HIGH.
         options: Further ones of `analysis.compare`.
     """
@@ -108,16 +107,8 @@ def compare_folders(
         objective = _objective([sweep.path for sweeps in given.values() for sweep in sweeps])
         metric, mode = metric or objective[0], mode or objective[1]
     scores = dict(map(_reference, reference)) or None
-    x = _counted_by([sweep for sweeps in given.values() for sweep in sweeps])
-    x = x if by is None else canonical_metric(by)
+    x = None if by is None else canonical_metric(by)
     return compare(given, canonical_metric(metric), mode, x=x, reference=scores, **options)
-
-
-def _counted_by(sweeps: Sequence[Sweep]) -> str:
-    """Return what counts the steps of all sweeps: those trained on where some sample nothing."""
-    frames = [trial.frame for sweep in sweeps for trial in sweep.trials if len(trial.frame)]
-    samples = all(ENV_STEPS in frame for frame in frames)
-    return ENV_STEPS if samples or not all(TRAINED in frame for frame in frames) else TRAINED
 
 
 def check_files(form: str, files: Sequence[Path]) -> None:

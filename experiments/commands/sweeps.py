@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from analysis.names import ENV_STEPS, TRAINED
 from experiments.commands import shell
 from experiments.commands.results.summary import show_outcome
 from experiments.commands.show.plan import show_plan, show_plans
@@ -153,11 +152,9 @@ def _verdict(matrix: Matrix) -> list[str]:
     if len(objectives) > 1:
         return ["Not compared: the sweeps have different objectives."]
     metric, mode = objectives.pop()
-    # Of what learns from data alone no step is counted but those that it was trained on.
-    in_envs = all(matrix.rows[name].env_steps is not None for name in names)
-    x = ENV_STEPS if in_envs else TRAINED
     try:  # without a label each has its folder's name, less the environment
-        return compare({"": [matrix.folder / name for name in names]}, metric, mode, x=x).lines
+        found = compare({"": [matrix.folder / name for name in names]}, metric, mode)
+        return [*found.lines, f"Compared by {found.notes[0]}"]
     except ResultsError as error:
         return [f"Not compared: {error}"]
 

@@ -70,7 +70,7 @@ def test_a_pair_that_differs_and_one_that_does_not() -> None:
     assert not close["better"] and close["probability"] == 0.55
     assert pairs.loc[("a", "b"), "difference"] == 20
     lines = verdict_lines(found.assign(handicap=""))
-    assert lines[0] == "Shown to be worse than none: a."
+    assert lines[0] == "Not shown to be worse than any: a."
     assert lines[1].startswith("a is better than b: P(improvement) 1.00 [1.00, 1.00], p = ")
     assert "No difference between c and b could be shown: P(improvement) 0.55" in lines[2]
     assert "could have shown one from 0.8" in lines[2]

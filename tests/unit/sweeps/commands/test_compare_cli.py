@@ -11,6 +11,7 @@ import pytest
 import yaml
 from analysis_sweeps import make_runs, make_sweep
 
+from analysis.errors import ResultsError
 from experiments import cli
 from experiments.commands.compare import compare_folders
 
@@ -149,3 +150,49 @@ def test_sweeps_without_an_environment_are_compared_where_they_are_evaluated(
     assert list(found.tasks["task"]) == ["CartPole-v1"]
     found = compare_folders(folders, by="training_iteration", **judged)
     assert (found.x, found.budget) == ("training_iteration", 2)
+
+
+REPORTED: list[tuple[dict[str, list[int]], str, float]] = [
+    # Rows trained on at each report: the other's end lies beyond each first one.
+    ({"BC": [2000, 4000], "CQL": [256, 2560]}, "num_env_steps_trained_lifetime", 2560),
+    ({"BC": [4000, 8000], "CQL": [256, 2560]}, "training_iteration", 2),
+    ({"BC": [0, 4000], "CQL": [256]}, "end_of_training", 1),
+]
+
+
+@pytest.mark.parametrize(("trained", "x", "budget"), REPORTED)
+def test_sweeps_of_one_data_file_are_compared_by_what_they_share(
+    tmp_path: Path, trained: dict[str, list[int]], x: str, budget: float
+) -> None:
+    """A report of 0 rows stands for an iteration without a value, as of evaluations in between."""
+    metric, steps = "evaluation/ope/wis/v_target", "num_env_steps_trained_lifetime"
+    for name, level in (("BC", 10.0), ("CQL", 5.0)):
+        trials = {
+            f"{name}{seed}": {
+                "rows": [
+                    {"training_iteration": i, steps: rows, "time_total_s": i}
+                    | ({metric: level + seed / 10} if rows else {})
+                    for i, rows in enumerate(trained[name], start=1)
+                ],
+                "config": {"input_": "data", "seed": seed},
+            }
+            for seed in range(5)
+        }
+        make_sweep(tmp_path, trials, name)
+    folders = [str(tmp_path / name) for name in trained]
+    found = compare_folders(folders, metric=metric, mode="max")
+    assert (found.x, found.budget) == (x, budget)
+    assert found.verdict.startswith("BC is better than CQL")
+    assert list(found.summary["iqm"].round(6)) == [10.2, 5.2]
+    said = {
+        steps: "at 2,560 steps trained on, the largest budget that every run reached",
+        "training_iteration": "at 2 training iterations, the largest budget",
+        "end_of_training": "at the end of its training: each run counts with its last value.",
+    }
+    assert said[x] in found.notes[0]
+    whys = [line for line in found.notes if line.startswith("Not by ")]
+    assert len(whys) == list(said).index(x)
+    if whys:
+        assert "Not by steps trained on, of which there is no budget that all runs share" in whys[0]
+        with pytest.raises(ResultsError, match="reported first at"):
+            compare_folders(folders, metric=metric, mode="max", by=steps)
