@@ -170,9 +170,7 @@ def curve_tables(samples: Samples, tasks: list[Task]) -> tuple[np.ndarray, dict[
     return shares, tables
 
 
-def _check_within(
-    label: str, run: RunCurve, budget: float, early: type[ResultsError]
-) -> None:
+def _check_within(label: str, run: RunCurve, budget: float, early: type[ResultsError]) -> None:
     if run.end < budget:
         raise ResultsError(
             f"budget {budget:g}: run {run.name} of {label} ended at {run.end:g}; give none for the "
