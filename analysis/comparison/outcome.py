@@ -27,10 +27,10 @@ class Comparison:
         summary: A row per algorithm: `algorithm`, `unit`, `runs` (of each task), `tasks`;
             `iqm`, `mean`, `median` and `area` (the interquartile mean of the areas under
             the curves), each with `…_low` and `…_high`; `seconds` (the median training time
-            of a run up to the budget), `total_env_steps` and `total_wall_hours`,
-            `total_cpu_hours`, `total_gpu_hours` (of all trials of its sweeps, the search among
-            them, as `analysis.cost_frame` counts; NaN if not known of all); `chosen_from` and
-            `lost`: see `analysis.comparison.samples.Sample`. With a threshold also `reached`
+            of a run up to the budget, its share of it where trials shared a process),
+            `total_env_steps` and `total_wall_hours`, `total_cpu_hours`, `total_gpu_hours` (of all
+            trials of its sweeps, the search among them, as `analysis.cost_frame` counts; NaN if not
+            known of all); `chosen_from` and `lost`: see `analysis.comparison.samples.Sample`. With a threshold also `reached`
             (the part of the runs, the lost ones among them), `threshold_median` (infinity: most
             did not) and `threshold_mean` (restricted to the budget), with their intervals.
         pairs: A row per pair: see `analysis.comparison.pairs.compare_pairs`.

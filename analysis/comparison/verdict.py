@@ -207,7 +207,8 @@ def cautions(found: Comparison, samples: Samples, left_out: list[str]) -> list[s
     if found.x == SECONDS:
         lines.append(
             "Seconds are comparable only of runs on the same machine with as many trials beside "
-            "them; a seed of a trial of several counts with its share of the trial's."
+            "them; a seed of a trial of several counts with its share of the trial's, and a trial "
+            "that shared a process with its share of the time."
         )
     if found.x == ITERATION:
         lines.append(

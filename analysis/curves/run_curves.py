@@ -86,7 +86,8 @@ def run_curves(trial: TrialRecord, metric: str, x: str = ENV_STEPS) -> list[RunC
     """Return the curve of each of the trial's training runs: one, or one for each of its seeds.
 
     Of the trial's seconds each of its seeds has an equal share, which is what a seed takes where
-    they train in turns; side by side they take longer.
+    they train in turns; side by side they take longer. So has a trial of the time that it shared
+    with others of its process.
 
     Args:
         trial: The trial.
@@ -114,7 +115,9 @@ def _curve(
     trial: TrialRecord, metric: str, x: str, seed: int | None, share: float = 1.0
 ) -> RunCurve:
     counted = ITERATION if x == END else x
-    values, steps = finite(trial.frame.get(metric)), finite(trial.frame.get(counted))
+    seconds = trial.seconds()
+    values = finite(trial.frame.get(metric))
+    steps = finite(seconds if x == SECONDS else trial.frame.get(counted))
     rows = values.index.intersection(steps.index)
     budgets = steps[rows].to_numpy()
     if x == END and len(budgets):
@@ -124,7 +127,7 @@ def _curve(
         seed,
         budgets * share if x == SECONDS else budgets,
         values[rows].to_numpy(),
-        finite(trial.frame.get(SECONDS)).reindex(rows).to_numpy() * share,
+        finite(seconds).reindex(rows).to_numpy() * share,
         _diverged(trial.frame.index.isin(values.index), trial.frame.get(metric, values)),
     )
 

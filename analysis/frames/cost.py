@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.frames.frames import named_trials
-from analysis.names import ENV_STEPS, SECONDS
+from analysis.names import ENV_STEPS
 from analysis.results.records import TrialRecord
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ def cost_frame(results: Source | Sequence[Source]) -> pd.DataFrame:
     CPU and GPU seconds are what was held, not what was used: the CPUs and GPUs of all the trial's
     bundles times its seconds, result by result, for a scheduler may give a trial more on the way.
     Our algorithms report them (`num_cpus`, `num_gpus`); of another trainable they are known
-    only from a `ResultGrid`. What is not known is NaN. Of trials that share a process (`host` in
-    `trials_frame`) each counts all that the process held.
+    only from a `ResultGrid`. What is not known is NaN. Trials that shared a process (`host` in
+    `trials_frame`) share out its seconds: while n of them train, each has 1/n.
 
     Seconds are those of the trial's own clock, `time_total_s`: setting up, and waiting for a
     place, do not count. What a kill lost does not count either. Under PBT a trial that went on from
@@ -52,7 +52,7 @@ def cost_frame(results: Source | Sequence[Source]) -> pd.DataFrame:
 def _cost(trial: TrialRecord) -> dict[str, float]:
     if not len(trial.frame):
         return dict.fromkeys(_COLUMNS, 0.0)
-    seconds = _column(trial, SECONDS)
+    seconds = trial.seconds().to_numpy()
     spans = np.diff(seconds, prepend=0.0)
     held = {name: _held(trial, name) for name in ("cpu", "gpu")}
     return {

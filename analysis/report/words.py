@@ -321,7 +321,7 @@ def _cost(data: ReportData) -> Said:
     total = sum(trial.last(data.steps) or 0.0 for trial in trials) * each
     if not total:
         return [], []
-    seconds = sum(trial.last(SECONDS) or 0.0 for trial in trials)
+    seconds = sum(finite(trial.seconds()).tail(1).sum() for trial in trials)
     said = f"Cost: {steps(total)} {metric_label(data.steps)}"
     if seconds:
         said += f" and {duration(seconds)} of trials' time"

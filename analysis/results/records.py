@@ -10,12 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from analysis.names import HOST, finite, host_of
 from analysis.results.checkpoints import POLICY, CheckpointRecord, find_checkpoints
 from analysis.results.rows import ResultsError
+from analysis.results.shared_time import own_seconds, shares_of_time
 from trainables.core.suggestions import suggestion
 
 if TYPE_CHECKING:
@@ -53,6 +55,8 @@ class TrialRecord:
         held: Tune's resources for the trial (`CPU`, `GPU`, …), as far as a `ResultGrid` told
             them; a folder does not.
         told: The results of checkpoints by the names of their folders, where Tune told them.
+        time_shares: `[rows]`: which part of each iteration's seconds is its own, where it shared
+            a process with others of its sweep; else None.
     """
 
     trial_id: str
@@ -64,11 +68,16 @@ class TrialRecord:
     row_configs: list[dict[str, Any]] | None = None
     held: Mapping[str, float] | None = None
     told: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    time_shares: np.ndarray | None = None
 
     def last(self, name: str) -> float | None:
         """Return the last finite value of a column; None if it has none."""
         values = finite(self.frame.get(name))
         return float(values.iloc[-1]) if len(values) else None
+
+    def seconds(self) -> pd.Series:
+        """Return the training time at each row, of shared time its share; NaN where unknown."""
+        return own_seconds(self.frame, self.time_shares)
 
     @property
     def host(self) -> int | None:
@@ -100,6 +109,11 @@ class Sweep:
     name: str
     path: Path
     trials: list[TrialRecord]
+
+    def __post_init__(self) -> None:
+        shares = shares_of_time(self.trials)
+        for trial in self.trials:
+            trial.time_shares = shares.get(trial.trial_id)
 
     @property
     def hosts(self) -> dict[int, int]:

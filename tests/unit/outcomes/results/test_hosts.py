@@ -11,7 +11,16 @@ import pandas as pd
 import pytest
 from analysis_sweeps import make_sweep, row
 
-from analysis import ResultsError, curves_frame, leaderboard, load_sweep, trials_frame, write_frame
+from analysis import (
+    ResultsError,
+    compare,
+    cost_frame,
+    curves_frame,
+    leaderboard,
+    load_sweep,
+    trials_frame,
+    write_frame,
+)
 from analysis.names import HOST, host_of
 
 
@@ -89,3 +98,66 @@ def test_a_text_of_that_name_stays(tmp_path: Path) -> None:
     sweep = make_sweep(tmp_path, {n: {"rows": [row(1, 1.0, host=f"node-{n}")]} for n in "ab"})
     assert trials_frame(sweep)["host"].tolist() == ["node-a", "node-b"]
     assert load_sweep(sweep).hosts == {} and "host" not in leaderboard(sweep)
+
+
+def seconds_rows(host: int | None, start: int, *took: float) -> list[dict[str, Any]]:
+    """Iterations that follow each other; results say whole seconds."""
+    total, rows = 0.0, []
+    for iteration, seconds in enumerate(took, start=1):
+        total += seconds
+        more = {} if host is None else {"host": host}
+        times = {"time_this_iter_s": seconds, "time_total_s": total}
+        rows.append(
+            row(iteration, 1.0, **more) | times | {"timestamp": 1000 + math.floor(start + total)}
+        )
+    return rows
+
+
+def test_time_that_trials_share_is_shared_out(tmp_path: Path) -> None:
+    """In process 0 four trials for ten seconds, then one alone; e shares nothing."""
+    short = [0.4] * 25
+    trials = {
+        "a": {"rows": seconds_rows(0, 0, *short, 5.0, 5.0)},
+        "b": {"rows": seconds_rows(0, 0, *short)},
+        "c": {"rows": seconds_rows(0, 0, 10.0)},
+        "d": {"rows": seconds_rows(0, 0, 5.0, 5.0)},
+        "e": {"rows": seconds_rows(1, 0, 5.0, 5.0)},
+        "f": {"rows": seconds_rows(None, 0, 8.0)},
+        "g": {"rows": []},
+    }
+    sweep = make_sweep(tmp_path, trials)
+    own = {t.trial_id: t.seconds() for t in load_sweep(sweep).trials}
+    ends = {name: float(of.iloc[-1]) for name, of in own.items() if len(of)}
+    # Results say whole seconds: of iterations of 0.4 s up to one is uncertain, a share of it here.
+    assert ends == pytest.approx(
+        {"a": 12.5, "b": 2.5, "c": 2.5, "d": 2.5, "e": 10, "f": 8}, abs=0.25
+    )
+    assert sum(ends[name] for name in "abcd") == pytest.approx(
+        20, abs=0.5
+    )  # what process 0 trained
+    assert own["d"].tolist() == pytest.approx([1.25, 2.5])
+    cost = cost_frame(sweep).set_index("trial_id")["wall_s"]
+    assert cost["d"] == pytest.approx(2.5) and cost["f"] == 8 and cost["g"] == 0
+    assert trials_frame(sweep)["time_total_s"].max() == pytest.approx(20)  # the clock is what it was
+
+
+def test_a_comparison_counts_shared_time_once(tmp_path: Path) -> None:
+    """Eight seeds in one process take 16 seconds; each by itself takes 3."""
+    rows = {
+        "batched": seconds_rows(0, 0, 8.0, 8.0),
+        "alone": seconds_rows(None, 0, 1.5, 1.5),
+    }
+    folders = [
+        make_sweep(
+            tmp_path,
+            {f"{name}{k}": {"rows": of_run, "config": {"env": "E", "seed": k}} for k in range(8)},
+            name,
+        )
+        for name, of_run in rows.items()
+    ]
+    summary = compare(folders).summary.set_index("algorithm")
+    assert summary["seconds"].to_dict() == pytest.approx({"batched": 2, "alone": 3})
+    assert summary["total_wall_hours"].to_dict() == pytest.approx(
+        {"batched": 16 / 3600, "alone": 24 / 3600}
+    )
+    assert compare(folders, x="time_total_s").budget == pytest.approx(2)
