@@ -30,9 +30,10 @@ class Comparison:
             of a run up to the budget, its share of it where trials shared a process),
             `total_env_steps` and `total_wall_hours`, `total_cpu_hours`, `total_gpu_hours` (of all
             trials of its sweeps, the search among them, as `analysis.cost_frame` counts; NaN if not
-            known of all); `chosen_from` and `lost`: see `analysis.comparison.samples.Sample`. With a threshold also `reached`
-            (the part of the runs, the lost ones among them), `threshold_median` (infinity: most
-            did not) and `threshold_mean` (restricted to the budget), with their intervals.
+            known of all); `chosen_from` and `lost`: see `analysis.comparison.samples.Sample`. With
+            a threshold also `reached` (the part of the runs, the lost ones among them),
+            `threshold_median` (infinity: most did not) and `threshold_mean` (restricted to the
+            budget), with their intervals.
         pairs: A row per pair: see `analysis.comparison.pairs.compare_pairs`.
         runs: A row per run: see `analysis.comparison.shared_budget.runs_frame`.
         curves: A row per algorithm and point: `algorithm`, `share` (of the budget), `budget`,

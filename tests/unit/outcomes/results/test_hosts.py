@@ -138,7 +138,8 @@ def test_time_that_trials_share_is_shared_out(tmp_path: Path) -> None:
     assert own["d"].tolist() == pytest.approx([1.25, 2.5])
     cost = cost_frame(sweep).set_index("trial_id")["wall_s"]
     assert cost["d"] == pytest.approx(2.5) and cost["f"] == 8 and cost["g"] == 0
-    assert trials_frame(sweep)["time_total_s"].max() == pytest.approx(20)  # the clock is what it was
+    # The clock is what it was.
+    assert trials_frame(sweep)["time_total_s"].max() == pytest.approx(20)
 
 
 def test_a_comparison_counts_shared_time_once(tmp_path: Path) -> None:
