@@ -30,6 +30,12 @@ LABEL_HEIGHT = 17.0
 """Pixels that a line of text takes."""
 
 
+_TITLE = 24
+"""Characters of a line of an axis' title: beside the smallest figures there are no more."""
+_TICK = 10
+"""Characters of a line of a level: plotly leaves out a label that reaches beyond the figure."""
+
+
 def chosen_settings(data: ReportData) -> list[str]:
     """Return the settings that vary, the most important ones first, without the seed.
 
@@ -109,14 +115,14 @@ def setting_axis(
         "type": "log" if scale.kind == "log" else "linear",
         "range": [low, high],
         "tickvals": [float(place) for place in scale.drawn(np.array(places))],
-        "ticktext": [theme.short(text, 14) for text in texts],
-        "title": {"text": theme.short(name, 40)} if name else None,
+        "ticktext": [theme.folded(text, _TICK) for text in texts],
+        "title": {"text": theme.folded(name, _TITLE)} if name else None,
     }
 
 
 def value_axis(metric: str, at: float | None = None) -> dict[str, Any]:
     """Return the axis of an objective, perhaps at a budget; `k` and `M` from 10,000 on."""
-    text = theme.short(metric_label(metric), 40)
+    text = theme.folded(metric_label(metric), _TITLE)
     title = {"text": text if at is None else f"{text}<br>at {number(at, 3)} steps"}
     return {"title": title, "exponentformat": "SI", "minexponent": 4, "nticks": 7}
 

@@ -16,9 +16,9 @@ from analysis.figures.common import (
     hover_lines,
     setting_axis,
     small,
-    value_axis,
 )
-from analysis.importance.scales import Scale, scales_of
+from analysis.importance.scales import Scale, number, scales_of
+from analysis.names import metric_label
 
 if TYPE_CHECKING:
     from analysis.overview.overview import ReportData
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _HEIGHT = 400
 _PAIRS = 3
 _MOST = 150
+_BAR_TITLE = 20
+"""Characters of a line."""
 
 
 def contours(data: ReportData) -> list[go.Figure] | str | None:
@@ -85,8 +87,8 @@ def draw_contour(
     x, y, z = _grid(dependence, pair, across, up)
     smooth = across.kind != "category" and up.kind != "category"
     bar = {
-        "orientation": "h", "thickness": 10, "len": 1.0, "y": -0.2, "yanchor": "top",
-        "title": {**value_axis(metric, at)["title"], "side": "bottom"}, "nticks": 6,
+        "orientation": "h", "thickness": 10, "len": 1.0, "y": -0.3, "yanchor": "top",
+        "title": {"text": _bar_title(metric, at), "side": "bottom"}, "nticks": 4,
         "exponentformat": "SI", "outlinewidth": 0,
     }  # fmt: skip
     shared = {
@@ -100,11 +102,19 @@ def draw_contour(
         (across, "xaxis", pair[0], x),
         (up, "yaxis", pair[1], y),
     ):
-        inside = setting_axis(scale, places, name, room=0.0)
+        # Trials at the ends of what was searched lie beyond the grid; half a star would be cut off.
+        everything = np.concatenate([places, scale.positions(values[name])])
+        inside = setting_axis(scale, everything, name, room=0.04)
         if scale.kind == "log":
             inside.update(type="linear", tickvals=list(np.log10(inside["tickvals"])))
         figure.update_layout({axis: {**inside, "showgrid": False, "zeroline": False}})
     return figure
+
+
+def _bar_title(metric: str, at: float | None) -> str:
+    """Return the colour bar's title: what is beside long names of levels is narrow."""
+    title = theme.folded(metric_label(metric), _BAR_TITLE)
+    return title if at is None else f"{title}<br>at {number(at, 3)} steps"
 
 
 def _grid(

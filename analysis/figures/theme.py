@@ -7,6 +7,7 @@ use dashes, symbols or words besides.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from analysis.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
@@ -92,3 +93,16 @@ def short(name: object, length: int = _SHORT) -> str:
         return plain(text)
     head = length // 3
     return plain(f"{text[:head]}…{text[len(text) - (length - head - 1) :]}")
+
+
+def folded(name: object, width: int) -> str:
+    """Return a name in lines of about as many characters, for a title that has no more room.
+
+    It is folded behind a space, a slash or an underscore.
+    """
+    lines = [""]
+    for part in re.findall(r"[^ /_]*[ /_]?", short(name, 2 * width)):
+        if lines[-1] and len(lines[-1] + part.rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return "<br>".join(line.rstrip() for line in lines)

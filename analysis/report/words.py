@@ -277,8 +277,8 @@ def _held_out(data: ReportData) -> Said:
         f"{number(row['held_out_high'])})."
     ]
     if optimism is not None:
-        worse = "less" if optimism > 0 else "more"
-        said.append(f"That is {number(abs(optimism))} {worse} good than the search said of it.")
+        worse = "worse" if optimism > 0 else "better"
+        said.append(f"That is {number(abs(optimism))} {worse} than the search said of it.")
     ahead = [other for other in rows.values() if other is not row and _better(other, row, data)]
     if ahead:
         names = listed(

@@ -225,3 +225,24 @@ def test_levels_are_a_map_of_cells() -> None:
     area = draw_contour(VALUES, ("lr", "act"), scales, METRIC, dependence).data[0]
     assert area.type == "heatmap"
     assert area.z.tolist() == [[3, 4], [1, 2]]
+
+
+def test_labels_fit_beside_the_smallest_figures() -> None:
+    """A title that is longer than its axis is cut off, and plotly drops a level at the edge."""
+    levels = Scale("category", ("[64, 64]", "[256, 256, 256]"))
+    values = VALUES.assign(hiddens=["[64, 64]", "[256, 256, 256]", "[64, 64]"])
+    values = values.rename(columns={"hiddens": "policies/agent_0/model/fcnet_hiddens"})
+    name, metric = str(values.columns[-1]), "evaluation/episode_return_mean"
+    slice_ = draw_slice(values, name, levels, metric)
+    assert list(slice_.layout.xaxis.ticktext) == ["[64, 64]", "[256, 256,<br>256]"]
+    points = [(x, y) for x in (1e-4, 3e-3) for y in levels.levels]
+    dependence = pd.DataFrame(points, columns=["lr", name]).assign(mean=np.arange(4.0))
+    scales = {"lr": Scale("log"), name: levels}
+    map_ = draw_contour(values, ("lr", name), scales, metric, dependence)
+    bar = map_.data[0].colorbar.title.text
+    assert bar == "mean episode return<br>(evaluation)"
+    for axis in (slice_.layout.xaxis, slice_.layout.yaxis, map_.layout.yaxis):
+        assert max(map(len, axis.title.text.split("<br>"))) <= 24, axis.title.text
+    # The best trial, at 0.01, lies beyond the grid: its star is whole.
+    assert map_.layout.xaxis.range[1] > -2
+    assert theme.folded("a<b c", 3) == "a&lt;b<br>c" and theme.folded("lr", 3) == "lr"

@@ -216,7 +216,7 @@ def test_held_out_seeds_have_the_last_word(tmp_path: Path) -> None:
     (data.folder / "final.json").write_text(json.dumps(final))
     data = ReportData(data.folder)
     assert "On 2 held-out seeds trial b is best: interquartile mean 6" in text_of(data)
-    assert "1 less good than the search said" in text_of(data)
+    assert "1 worse than the search said" in text_of(data)
     assert "overlaps that of a: these intervals do not tell them apart" in text_of(data)
     assert "The best of 2." in summary(data).cautions
     table = final_table(data)
