@@ -12,7 +12,7 @@ from analysis.names import ENV_STEPS, SECONDS, finite, metric_label
 from analysis.numbers import NONE, duration, is_number, number, steps
 from analysis.overview.groups import Group
 from analysis.overview.overview import ReportData
-from analysis.report.words import last_interval
+from analysis.report.words import beside_estimate, is_estimate, last_interval
 from analysis.results.records import TrialRecord
 from analysis.results.rows import flatten
 
@@ -58,12 +58,16 @@ def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) ->
         top: How many are shown before one asks for the rest.
         anchors: The places of the trials' commands on the page, by id.
     """
-    seeds = bool(data.seeds)
-    columns = ["#", "Trial", "Value", *(["95 % interval"] if seeds else []), "Best"]
+    estimated = is_estimate(data.metric)
+    judged = bool(data.seeds) or estimated
+    beside = {"v_behavior": "Recorded", "effective_sample_size": "Effective episodes"}
+    columns = ["#", "Trial", "Value", *(["95 % interval"] if judged else [])]
+    columns += [*(beside.values() if estimated else []), "Best"]
     counted = "Env steps" if data.steps == ENV_STEPS else "Trained steps"
     hosted = bool(data.sweep.hosts)
     columns += [counted, "Time", "Status", *(["Host"] if hosted else []), *data.settings]
-    numeric = [True, False, True, *([True] if seeds else []), True, True, True, False]
+    numeric = [True, False, True, *[True] * judged, *[True] * (2 * estimated)]
+    numeric += [True, True, True, False]
     numeric += [*([True] if hosted else []), *(name in data.numeric for name in data.settings)]
     rows = []
     for rank, (trial, score) in enumerate(data.ranked[:MAX_ROWS], start=1):
@@ -73,7 +77,11 @@ def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) ->
             _cell(rank if score.found else None),
             _trial(trial.trial_id, anchors),
             _cell(score.last),
-            *([_interval(*ends)] if seeds else []),
+            *([_interval(*ends)] if judged else []),
+            *(
+                _cell(beside_estimate(trial, data.metric, name))
+                for name in (beside if estimated else ())
+            ),
             _cell(score.best),
             _cell(trial.last(data.steps)),
             Cell(duration(spent), spent),
@@ -87,6 +95,12 @@ def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) ->
         "Value: the last one of each trial. Best: the best one on the way, which favours long and "
         "noisy trials."
     )
+    if estimated:
+        note += (
+            " Value and interval are estimated from recorded episodes. Recorded: the return of "
+            "these on average (v_behavior). Effective episodes: on how many of them the estimate "
+            "rests (effective sample size, of importance weights)."
+        )
     if hosted:
         note += " Host: which of the sweep's processes trained it last, counted from 0."
     if len(data.ranked) > MAX_ROWS:

@@ -10,6 +10,7 @@ from typing import Any
 from analysis.names import (
     ESTIMATED,
     SECONDS,
+    VALUE_OF_TARGET,
     environment_of,
     estimator_of,
     finite,
@@ -46,9 +47,24 @@ def summary(data: ReportData) -> Summary:
 
 
 def last_interval(trial: TrialRecord, metric: str) -> tuple[float, float]:
-    """Return the interval that a trial of several seeds reported last; NaN for others."""
+    """Return the interval that was reported last: over seeds, else of an estimate; NaN for others.
+
+    An estimate is that of an off-policy estimator from recorded episodes.
+    """
     low, high = (trial.last(f"seeds/{metric}/{end}") for end in ("low", "high"))
+    if low is None and is_estimate(metric):
+        low, high = (beside_estimate(trial, metric, end) for end in ("low", "high"))
     return math.nan if low is None else low, math.nan if high is None else high
+
+
+def is_estimate(metric: str) -> bool:
+    """Tell whether a metric is what an off-policy estimator takes a policy to be worth."""
+    return metric.startswith(ESTIMATED) and metric.endswith(VALUE_OF_TARGET)
+
+
+def beside_estimate(trial: TrialRecord, metric: str, name: str) -> float | None:
+    """Return what the estimator of a metric said besides last, as `v_behavior`; None if nothing."""
+    return trial.last(f"{ESTIMATED}{estimator_of(metric)}/{name}")
 
 
 def tied(data: ReportData) -> list[str]:
@@ -101,9 +117,8 @@ def _winner(data: ReportData) -> Said:
     low, high = last_interval(trial, data.metric)
     interval = ""
     if math.isfinite(low) and math.isfinite(high):
-        interval = (
-            f" (95 % interval of its {len(data.seeds)} seeds: {number(low)} to {number(high)})"
-        )
+        of = f"its {len(data.seeds)} seeds" if data.seeds else "the estimate"
+        interval = f" (95 % interval of {of}: {number(low)} to {number(high)})"
     others = [(t, s) for t, s in data.ranked[1:] if s.found]
     won = "won" if data.final is None else "won the search"
     state = "is ahead" if data.running else won
@@ -246,11 +261,11 @@ def _estimated(data: ReportData) -> Said:
         "Trials are judged by what is estimated from recorded episodes: the winner is the policy "
         "that looks best to the estimator, not one that was seen to play best."
     ]
-    within = f"{ESTIMATED}{estimator_of(data.metric)}/"
-    winner = data.winner
-    size, episodes = (
-        None if winner is None else winner.last(f"{within}{name}")
-        for name in ("effective_sample_size", "num_episodes")
+    if data.winner is None:
+        return [], cautions
+    size, episodes, earned = (
+        beside_estimate(data.winner, data.metric, name)
+        for name in ("effective_sample_size", "num_episodes", "v_behavior")
     )
     if size is not None and episodes and rests_on_too_few(size, int(episodes)):
         cautions.append(
@@ -258,7 +273,8 @@ def _estimated(data: ReportData) -> Said:
             "(effective sample size): the policy acts unlike the one that recorded them, so the "
             "estimate and its interval are worth little."
         )
-    return [], cautions
+    said = [] if earned is None else [f"The recorded episodes earned {number(earned)} on average."]
+    return said, cautions
 
 
 def _held_out(data: ReportData) -> Said:

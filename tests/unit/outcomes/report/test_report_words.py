@@ -362,3 +362,25 @@ def test_a_winner_by_estimates_was_not_seen_to_play(tmp_path: Path) -> None:
         said = " ".join(summary(data).cautions)
         assert "not one that was seen to play best" in said
         assert ("rests on 19 of 400 episodes" in said) == warns
+
+
+def test_an_estimate_is_told_with_its_interval_and_what_it_rests_on(tmp_path: Path) -> None:
+    def estimated(value: float, low: float) -> dict[str, Any]:
+        of: dict[str, float] = {"v_target": value, "v_behavior": 2.5, "num_episodes": 400}
+        of |= {"low": low, "high": value + 1, "effective_sample_size": 60.5}
+        return {"rows": [row(1, 1.0, done=True, evaluation={"ope": {"dr": of}})]}
+
+    sweep = make_sweep(tmp_path, {"a": estimated(5, 4), "b": estimated(3, float("nan"))})
+    data = ReportData(sweep, "evaluation/ope/dr/v_target", "max")
+    assert "a won with 5 (95 % interval of the estimate: 4 to 6)" in text_of(data)
+    assert "The recorded episodes earned 2.5 on average." in text_of(data)
+    table = leaderboard_table(data, 10, {})
+    assert table.columns[2:7] == [
+        "Value", "95 % interval", "Recorded", "Effective episodes", "Best"
+    ]  # fmt: skip
+    assert len(table.columns) == len(table.numeric) == len(table.rows[0])
+    cells = [[cell.text for cell in cells[2:6]] for cells in table.rows]
+    assert cells == [["5", "4 to 6", "2.5", "60.5"], ["3", "–", "2.5", "60.5"]]
+    assert "effective sample size" in table.note
+    other = leaderboard_table(ReportData(sweep, "episode_return_mean", "max"), 10, {})
+    assert "Recorded" not in other.columns and "95 % interval" not in other.columns
