@@ -39,7 +39,9 @@ def evaluate(
             help="A policy, a checkpoint, or the folder of a trial or sweep (its best)."
         ),
     ],
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes to play.")] = 10,
+    episodes: Annotated[
+        int | None, typer.Option(min=1, help="Episodes to play; by default 10.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the episodes.")] = 0,
     env: Annotated[
         str | None, typer.Option(help="Environment; by default the one it was trained on.")
@@ -113,8 +115,57 @@ def evaluate(
         str | None,
         typer.Option(metavar="ID", help="Which policy plays against the opponent, of several."),
     ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Play nothing: estimate what it is worth from recorded episodes (held-out ones).",
+        ),
+    ] = None,
+    estimator: Annotated[
+        list[str] | None,
+        typer.Option(help="With --data: is, wis, dm or dr, or its long name; by default wis, dm."),
+    ] = None,
+    gamma: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="With --data: discount factor; by default training's."),
+    ] = None,
 ) -> None:
     """Play episodes with a trained policy: its return with an interval, videos, traces."""
+    if data:
+        played = {
+            "--episodes": episodes, "--env": env, "--env-config": env_config,
+            "--num-envs": num_envs, "--max-steps": max_steps, "--video": video,
+            "--video-episodes": video_episodes, "--trace": trace,
+            "--trace-images": trace_images or None, "--open-loop": open_loop,
+            "--output": output, "--policy-mapping": policy_mapping, "--opponent": opponent,
+            "--seat": seat, "--policy": policy,
+        }  # fmt: skip
+        for option, value in played.items():
+            if value is not None:
+                raise ExperimentError(f"{option}: with --data no episode is played")
+        from experiments.activity import doing, shown_activity
+        from experiments.commands.evaluation.estimate import estimate_folder, show_estimates
+
+        check_output(as_, table, None)
+        with shown_activity(shell.errors()):
+            doing("estimating from recorded episodes")
+            estimates = estimate_folder(
+                checkpoint,
+                data,
+                estimators=estimator or (),
+                gamma=gamma,
+                explore=explore,
+                seed=seed,
+                algo=algo,
+                trust=trust or (),
+            )
+        show_estimates(estimates, shell.output(), as_)
+        return
+    for option, given in (("--estimator", estimator), ("--gamma", gamma)):
+        if given is not None:
+            raise ExperimentError(f"{option}: nothing is estimated; name recorded data with --data")
+    episodes = 10 if episodes is None else episodes
     check_output(
         as_,
         table,

@@ -200,13 +200,14 @@ class PolicyAccess(BuiltTrainable):
         return self.config.get_evaluation_config_object()
 
     def _evaluation_settings(self) -> dict[str, Any]:
-        """Return what `tunescape evaluate` needs to play what `evaluate` does."""
+        """Return what `tunescape evaluate` needs to play, or estimate, what `evaluate` does."""
         config = self._evaluated
         return {
             "env": self._named(config.env),
             "env_config": config.env_config_for(training=False),
             "explore": config.explore,
             "num_envs": self.config.evaluation_config.get("num_envs_per_env_runner"),
+            "gamma": config.gamma,
         }
 
     def _several_agents(self) -> dict[str, Any]:
