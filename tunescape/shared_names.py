@@ -86,7 +86,7 @@ def our_package(name: str) -> Any:
     return module
 
 
-def _folders_of(path: Sequence[str]) -> list[str]:
+def _folders_of(path: Iterable[str]) -> list[str]:
     """Return the folders of a path, of which "" is the one that we are in, if that is there."""
     try:
         here = [os.getcwd()]

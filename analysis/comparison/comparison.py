@@ -95,14 +95,14 @@ def compare(
     sweeps = contenders(sources)
     axes = [x] if x else axes_of(sweep for given in sweeps.values() for sweep in given)
     unshared = {}  # by what there is no budget that all share, and why
-    for x in axes:
-        samples, left_out = _samples(sweeps, metric, mode, x, unit)
+    for axis in axes:
+        samples, left_out = _samples(sweeps, metric, mode, axis, unit)
         try:
             tasks = shared_tasks(samples, mode, budget, reference)
             break
         except NoSharedBudget as error:
-            unshared[x] = str(error)
-            if x == axes[-1]:
+            unshared[axis] = str(error)
+            if axis == axes[-1]:
                 raise
     if threshold is not None and len(tasks) > 1:
         names = ", ".join(task.name for task in tasks)
@@ -123,7 +123,7 @@ def compare(
         summary = summary.merge(columns, on="algorithm")
     budgets = {task.budget for task in tasks}
     found = Comparison(
-        metric, mode, x, budgets.pop() if len(budgets) == 1 else None, threshold, confidence,
+        metric, mode, axis, budgets.pop() if len(budgets) == 1 else None, threshold, confidence,
         summary, pairs, runs, _curves(samples, tasks, options),
         pd.DataFrame([vars(task) for task in tasks]).rename(columns={"name": "task"}),
         verdict_lines(pairs),

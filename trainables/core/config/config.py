@@ -134,7 +134,8 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
             return super().update_from_dict(given)
         del given["evaluation_config"]
         super().update_from_dict(given)
-        self.evaluation_config = evaluation  # last, for it counts where it differs from this
+        # Last, for it counts where it differs from this.
+        self.evaluation_config = evaluation  # type: ignore[assignment]
         return self
 
     def __setattr__(self, name: str, value: Any) -> None:

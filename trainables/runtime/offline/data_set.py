@@ -122,7 +122,7 @@ def load_data_set(
 def _mapped(
     name: str, digest: str, spaces: DataSpaces, folder: Path, noted: dict[str, Any]
 ) -> DataSet:
-    counts = [noted.get(key) for key in ("num_rows", "num_steps", "num_episodes")]
+    counts: list[Any] = [noted.get(key) for key in ("num_rows", "num_steps", "num_episodes")]
     num_rows, num_steps, num_episodes = counts
     files = noted.get("files")
     if not all(type(count) is int for count in counts) or num_rows != num_steps + num_episodes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium as gym
 
 from trainables.core.data.spaces import leaf_spaces
@@ -27,7 +29,10 @@ def told(name: str, spaces: DataSpaces, *, whole: bool) -> DataSpaces:
         for leaf in leaf_spaces(space).values():
             if isinstance(leaf, gym.spaces.Box | gym.spaces.MultiBinary):
                 continue
-            count = leaf.n if isinstance(leaf, gym.spaces.Discrete) else leaf.nvec.max(initial=0)
+            choices: Any = leaf
+            count = (
+                choices.n if isinstance(leaf, gym.spaces.Discrete) else choices.nvec.max(initial=0)
+            )
             if count > _MOST_CHOICES:
                 raise DataError(
                     f"{name}: the largest value is {count - 1:,}, which would be {count:,} choices "

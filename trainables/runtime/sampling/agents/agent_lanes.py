@@ -117,7 +117,8 @@ class AgentLanes:
         """Let a policy that is no more have another id, for its own is that of a new one."""
         place = self._policy_ids.index(module_id)
         apart = self._policy_ids[place] = f"{module_id}{_APART}{place}"
-        for lanes in (self._all, self.recorded, self.fixed):
+        parts: tuple[dict[str, Any], ...] = (self._all, self.recorded, self.fixed)
+        for lanes in parts:
             if module_id in lanes:
                 lanes[apart] = lanes.pop(module_id)
 
