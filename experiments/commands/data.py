@@ -28,7 +28,7 @@ def data(
     ] = None,
     format_: Annotated[
         str | None,
-        typer.Option("--format", help="parquet, json or minari, where names do not tell it."),
+        typer.Option("--format", help="parquet, csv, json or minari, where names do not tell it."),
     ] = None,
     clip_actions: Annotated[
         bool, typer.Option("--clip-actions", help="Clip actions to their bounds.")

@@ -58,8 +58,10 @@ class OfflineSettings(ReportingSettings):
     input_config: dict[str, Any] = setting(
         {},
         "offline_data",
-        "how data are read: format ('parquet', 'json', 'minari'; else names of files say it), and "
-        "what a callable or a registered reader finds in its IOContext",
+        "how data are read: format ('parquet', 'csv', 'json', 'minari'; else names of files say "
+        "it); of Parquet and CSV, what columns are called (obs_columns, a list of features, "
+        "action_column, reward_column, episode_column); and what a callable or a registered reader "
+        "finds in its IOContext",
         risk="how data are read",
     )
     actions_in_input_normalized: bool = setting(

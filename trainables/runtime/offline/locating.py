@@ -20,6 +20,7 @@ from trainables.runtime.offline.whole_files import is_unfinished
 
 EXTENSIONS: dict[str, tuple[str, ...]] = {
     "parquet": (".parquet",),
+    "csv": (".csv",),
     "json": (".json", ".jsonl", ".json.gz", ".jsonl.gz"),
 }
 _WILD = re.compile(r"[*?[]")
@@ -164,6 +165,8 @@ def _of_folder(item: str, names: list[str], format_: str | None) -> list[str]:
     found = [name for name in whole if format_of(name) is not None]
     if format_ is not None:
         found = [name for name in whole if format_of(name) == format_] or whole
+    elif {*map(format_of, found)} > {"csv"}:  # beside other data it is rather about them
+        found = [name for name in found if format_of(name) != "csv"]
     if not found:
         there = f"; there: {sorted(map(os.path.basename, names))[:5]}" if names else ""
         raise DataError(f"{item}: the folder has no files of data; allowed: {_allowed()}{there}")

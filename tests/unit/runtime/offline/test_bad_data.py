@@ -311,7 +311,13 @@ INPUTS: list[Any] = [
     {"{tmp}/a.json": 0.5, "{tmp}/nowhere.json": 0.5},
 ]
 READING: list[dict[str, Any]] = [
-    {"input_config": {"format": "csv"}},
+    {"input_config": {"format": "xml"}},
+    {"input_config": {"action_column": "a"}},
+    {"input_config": {"action_column": ["a"]}},
+    {"input_config": {"obs_columns": []}},
+    {"input_config": {"obs_columns": ["a", 1]}},
+    {"input_config": {"obs_columns": {"a": 1}}},
+    {"input_config": {"reward_column": ""}},
     {"input_config": {"fromat": "json"}},
     {"input_config": {"clip_actions": 1}},
     {"input_config": {"format": "parquet"}},

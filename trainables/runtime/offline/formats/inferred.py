@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium as gym
 
 from trainables.core.data.spaces import leaf_spaces
@@ -27,12 +25,12 @@ def told(name: str, spaces: DataSpaces, *, whole: bool) -> DataSpaces:
     counted = False
     for setting, space in zip(("observation_space", "action_space"), spaces, strict=True):
         for leaf in leaf_spaces(space).values():
-            if isinstance(leaf, gym.spaces.Box | gym.spaces.MultiBinary):
+            if isinstance(leaf, gym.spaces.Discrete):
+                count = int(leaf.n)
+            elif isinstance(leaf, gym.spaces.MultiDiscrete):
+                count = int(leaf.nvec.max(initial=0))
+            else:
                 continue
-            choices: Any = leaf
-            count = (
-                choices.n if isinstance(leaf, gym.spaces.Discrete) else choices.nvec.max(initial=0)
-            )
             if count > _MOST_CHOICES:
                 raise DataError(
                     f"{name}: the largest value is {count - 1:,}, which would be {count:,} choices "

@@ -28,6 +28,8 @@ class ParquetSource:
         options: How values are taken.
     """
 
+    _steps: type[ParquetSteps] = ParquetSteps
+
     def __init__(self, files: FileSet, options: ReadOptions | None = None):
         self._files, self.options = files, options or ReadOptions()
         self.name, self.files = files.name, list(files.files)
@@ -58,13 +60,12 @@ class ParquetSource:
 
     def of_files(self, numbers: Collection[int]) -> ParquetSource:
         """Return what is recorded in some of the files."""
-        return ParquetSource(self._files.part(numbers), self.options)
+        return type(self)(self._files.part(numbers), self.options)
 
     def episodes(self, spaces: DataSpaces) -> Iterator[Episode]:
         """Yield what is recorded, one episode at a time, in bounded memory."""
         joiner, num_rows, has_ids = EpisodeJoiner(), 0, False
         for file in self._opened():
-            num_rows += file.num_rows
             has_ids |= "episode_id" in file.columns
             with reported(self.report):
                 if file.spaces is not None:
@@ -72,6 +73,7 @@ class ParquetSource:
                     check_same_spaces(file.name, file.spaces, spaces, whose)
                 for steps in file.steps(spaces, self.options, self.report):
                     yield from joiner.add(steps)
+            num_rows += file.num_rows
             yield from joiner.end_file(has_steps=file.has_steps)
         if not num_rows:
             raise DataError(f"{self.name}: there are no rows in it; files: {self.files}")
@@ -88,6 +90,7 @@ class ParquetSource:
             steps = None
             with ExitStack() as stack:
                 with reported(self.report):
-                    steps = ParquetSteps(stack.enter_context(self._files.open(index)), name)
+                    opened = stack.enter_context(self._files.open(index))
+                    steps = self._steps(opened, name, self.options.columns)
                 if steps is not None:
                     yield steps

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 from trainables.runtime.offline.broken_rows import Report, readable, reported
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.episode import DataError, DataSpaces
+from trainables.runtime.offline.formats.arrow_values import from_arrow
 from trainables.runtime.offline.formats.parquet_batches import BatchReader
 from trainables.runtime.offline.formats.parquet_footer import (
     check_footer,
@@ -28,13 +30,14 @@ from trainables.runtime.offline.formats.rllib_episodes import (
 from trainables.runtime.offline.formats.stated_spaces import spaces_from_text
 from trainables.runtime.offline.formats.step_columns import StepColumns
 from trainables.runtime.offline.joining import Steps
-from trainables.runtime.offline.read_options import ReadOptions
+from trainables.runtime.offline.read_options import ColumnNames, ReadOptions
 
 METADATA = b"tunescape"  # the key in the schema's metadata
 # What Arrow raises of damaged files: also texts that are none, of names.
 _DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError)
 _SAID_BY_EPISODES = ("obs", "action", "reward", "terminated", "next_obs", "episode_id", "t")
 _BATCH_BYTES = 8 * 2**20
+_OBS = "obs"
 _ROWS_OF_NAMES = 65_536
 _BUFFER_BYTES = 2**20  # of a column that is read: not all of a row group at once
 
@@ -45,6 +48,7 @@ class ParquetSteps:
     Args:
         opened: The file.
         name: The file's name, for messages.
+        given: What its columns are called.
 
     Attributes:
         columns: Which column is what.
@@ -56,7 +60,7 @@ class ParquetSteps:
         DataError: if it is no whole Parquet file of steps.
     """
 
-    def __init__(self, opened: Any, name: str):
+    def __init__(self, opened: Any, name: str, given: ColumnNames):
         self.name = name
         try:
             footer = read_footer(opened)
@@ -78,7 +82,7 @@ class ParquetSteps:
         self.num_rows: int = self._file.metadata.num_rows
         self.has_episodes = is_of_episodes(self.schema)
         names = _SAID_BY_EPISODES if self.has_episodes else self.schema.names
-        self.columns = StepColumns(names, name)
+        self.columns = StepColumns(names, name, given)
         self.spaces = self._stated()
 
     @property
@@ -145,17 +149,39 @@ class ParquetSteps:
         Raises:
             DataError: if the file is damaged.
         """
+        features = self.columns.features if _OBS in columns else ()
         row = 0
         try:
-            for batch in self._file.iter_batches(size, columns=columns):
+            for batch in self._read(
+                [*{*columns} - {_OBS}, *features] if features else columns, size
+            ):
                 if batch.num_rows:
-                    yield row, batch
+                    yield row, self._with_obs(batch, row) if features else batch
                 row += batch.num_rows
+        except DataError:
+            raise
         except _DAMAGE as error:
             raise DataError(
                 f"{self.name}, row {row} or one soon after it: the file is damaged: "
                 f"{_reason(error)}"
             ) from None
+
+    def _read(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
+        batches: Iterator[pa.RecordBatch] = self._file.iter_batches(size, columns=columns)
+        return batches
+
+    def _with_obs(self, batch: pa.RecordBatch, row: int) -> pa.RecordBatch:
+        """Return a batch with its features, a number each, as a column of vectors."""
+        parts = []
+        for name in self.columns.features:
+            at = Place(self.name, row, name)
+            values = from_arrow(batch.column(name), at)
+            if values.ndim != 1:
+                raise at.error(f"values have shape {values.shape[1:]}, not one number each")
+            parts.append(values)
+        stacked = np.stack(parts, axis=1)
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(stacked.reshape(-1)), len(parts))
+        return batch.append_column(_OBS, vectors)
 
     def _steps_of_episodes(
         self, spaces: DataSpaces, options: ReadOptions, report: Report | None

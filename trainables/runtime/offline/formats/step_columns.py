@@ -10,6 +10,7 @@ from trainables.core.suggestions import suggestion
 from trainables.runtime.offline.bounds import check_num_columns
 from trainables.runtime.offline.checks import Place
 from trainables.runtime.offline.episode import DataSpaces
+from trainables.runtime.offline.read_options import ColumnNames
 
 # Ours first, then RLlib's newer name, then its older one.
 NAMES: dict[str, tuple[str, ...]] = {
@@ -25,6 +26,14 @@ NAMES: dict[str, tuple[str, ...]] = {
     "t": ("t",),
     "agent_id": ("agent_id", "agent_index"),
     "module_id": ("module_id", "policy_id"),
+}
+_HINTS = {
+    "obs": ", or a column 'obs/<feature>' for each feature (in pandas: df.rename(columns={'price': "
+    "'obs/price'})), or input_config={'obs_columns': […]}, a list of the features",
+    "action": ", or input_config={'action_column': …}",
+    "reward": ", or input_config={'reward_column': …}",
+    "terminated": ", or 'truncated' or 'done'; in pandas, where rows of each episode are whole and "
+    "in order: df['truncated'] = ~df['<id of the episode>'].duplicated(keep='last')",
 }
 TREES = ("obs", "action", "next_obs")  # a column each, or one for each leaf of a nested space
 
@@ -56,18 +65,28 @@ class StepColumns:
     Args:
         columns: The names of all of them.
         file: The file, for messages.
+        given: What some are called, of a table; None: of other files, whose names are fixed.
 
     Raises:
         DataError: if one that is needed is missing.
+
+    Attributes:
+        features: The columns that make up `obs`, a number each; empty: it is there as such.
     """
 
-    def __init__(self, columns: Sequence[str], file: str):
+    def __init__(self, columns: Sequence[str], file: str, given: ColumnNames | None = None):
         check_num_columns(len(columns), file)
-        self._all, self._file = list(columns), file
-        roots = {column.split("/")[0] for column in columns}
+        self._all, self._names, self._file, self._given = list(columns), columns, file, given
+        if len({*columns}) < len(columns):
+            twice = next(name for name in columns if self._all.count(name) > 1)
+            raise Place(file, 0, twice).error("there are several columns of that name")
         self._found: dict[str, str] = {}
+        self.features: tuple[str, ...] = ()
+        if given is not None:
+            self._take_given(given)
+        roots = {column.split("/")[0] for column in self._all}
         for ours, names in NAMES.items():
-            for name in names:
+            for name in names if ours not in self._found else ():
                 if name in roots:
                     self._found[ours] = name
                     break
@@ -121,8 +140,26 @@ class StepColumns:
         name = self._found.get(ours)
         return [each for each in self._all if each == name or each.startswith(f"{name}/")]
 
+    def _take_given(self, given: ColumnNames) -> None:
+        """Note which columns are called otherwise; several features become one column, `obs`."""
+        named = {"action": given.action, "reward": given.reward, "episode_id": given.episode}
+        found = {ours: name for ours, name in named.items() if name}
+        for name in (*given.obs, *found.values()):
+            if name not in self._all:
+                raise Place(self._file, 0, name).error(
+                    f"the column is missing, which input_config names{suggestion(name, self._all)};"
+                    f" columns: {self._names}"
+                )
+        if len(given.obs) > 1:
+            self.features = given.obs
+            self._all = [name for name in self._all if name.split("/")[0] != "obs"] + ["obs"]
+        if given.obs:
+            found["obs"] = "obs" if self.features else given.obs[0]
+        self._found = found
+
     def _missing(self, ours: str) -> Exception:
         names = " or ".join(map(repr, NAMES[ours]))
+        hint = "" if self._given is None else _HINTS.get(ours, "")
         return Place(self._file, 0, ours).error(
-            f"the column is missing; needed: a column {names}; columns: {self._all}"
+            f"the column is missing; needed: a column {names}{hint}; columns: {self._names}"
         )
