@@ -203,10 +203,13 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Show what a spec's reader leaves out as a note; other warnings look as they do in Python."""
+    """Show what is meant for users as a note; warnings for programmers look as they do in Python.
+
+    With `-v` only those of a spec's reader are notes: where the others come from may matter.
+    """
     from experiments.errors import SpecWarning
 
-    if issubclass(category, SpecWarning):
+    if issubclass(category, SpecWarning if shell.verbosity() else UserWarning):
         say(shell.errors(), f"Note: {message}")
     else:
         (file or sys.stderr).write(

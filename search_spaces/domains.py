@@ -238,6 +238,12 @@ class Choice(Domain):
     def parse(cls, arguments: list[Any], transform: Transform | None) -> Domain:
         if not arguments:
             raise SpecError(f"expected {cls.kind}: {cls.usage} with at least one value")
+        inner = next(filter(None, map(_domain_within, arguments)), None)
+        if inner is not None:
+            raise SpecError(
+                f"{inner} is a domain, and {cls.kind} has values that are as they stand; search it "
+                "as a setting of its own, with `when` where only some values of another use it"
+            )
         if transform and any(not _is_number(value) for value in arguments):
             raise SpecError(f"transform {transform.name} needs numbers, not {arguments}")
         if transform and transform.integers and any(not _is_whole(v) for v in arguments):
@@ -283,6 +289,19 @@ BESIDE = ("transform", "when")
 def is_domain(entry: Any) -> bool:
     """Tell whether a YAML value is a domain, right or wrong inside."""
     return isinstance(entry, Mapping) and any(kind in entry for kind in KINDS)
+
+
+def _domain_within(value: Any) -> Any:
+    """Return the domain that a value is, or has inside a list or mapping; None if there is none."""
+    if isinstance(value, Mapping):
+        if any(kind in value and isinstance(value[kind], (list, tuple)) for kind in KINDS) and not (
+            {*value} - {*KINDS, *BESIDE}
+        ):
+            return value
+        value = list(value.values())
+    if not isinstance(value, (list, tuple)):
+        return None
+    return next(filter(None, map(_domain_within, value)), None)
 
 
 def parse_domain(entry: Mapping[str, Any]) -> Domain:

@@ -204,13 +204,24 @@ class SearchSpace:
             SpecError: A key is unknown or a bound is not allowed; `key` says which.
         """
         canonical: dict[KeyPath, Parameter] = {}
-        for parameter, probe in self.probes():
+        for parameter, probe in self._by_dots().probes():
             path = _canonical_path(config_class, parameter.path, probe, parameter.key)
             known = canonical.setdefault(path, replace(parameter, path=path))
             if known.domain is not parameter.domain:
                 raise SpaceKeyError(parameter.key, f"{'.'.join(path)} is searched twice")
         return SearchSpace(
             tuple(p.given(_canonical_conditions(config_class, p)) for p in canonical.values())
+        )
+
+    def _by_dots(self) -> SearchSpace:
+        """Return the space with `model/x` as `model.x`: no setting has a slash in its name."""
+        return SearchSpace(
+            tuple(
+                replace(p, path=_by_dots(p.path)).given(
+                    tuple(replace(c, path=_by_dots(c.path)) for c in p.conditions)
+                )
+                for p in self.parameters
+            )
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -243,6 +254,10 @@ class SearchSpace:
             SpecError: The space has a grid.
         """
         return DefineByRun(self.ordered)
+
+
+def _by_dots(path: KeyPath) -> KeyPath:
+    return (*path[0].split("/"), *path[1:])
 
 
 def _walk(

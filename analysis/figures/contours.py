@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _HEIGHT = 400
 _PAIRS = 3
+_MOVED = " Those of one value lie beside each other at random, so that all are seen."
 _MOST = 150
 _BAR_TITLE = 20
 """Characters of a line."""
@@ -81,7 +82,8 @@ def draw_contour(
     figure = base_figure(
         _HEIGHT,
         alt=f"Expected {metric} over {pair[0]} (across) and {pair[1]} (up), with the trials.",
-        caption="Colour: the partial dependence on both. Points: the trials; star: the best one.",
+        caption="Colour: the partial dependence on both. Points: the trials; star: the best one."
+        + (_MOVED if "category" in (scales[pair[0]].kind, scales[pair[1]].kind) else ""),
         title=f"{pair[0]} × {pair[1]}",
     )
     x, y, z = _grid(dependence, pair, across, up)

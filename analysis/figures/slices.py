@@ -76,7 +76,7 @@ def draw_slice(
     figure = base_figure(
         _HEIGHT,
         alt=f"{metric} of {len(values)} trials against {name}.",
-        caption=_caption(values, dependence, at),
+        caption=_caption(values, dependence, at, scale),
     )
     _add_trials(figure, values, name, scale, fair=at is not None)
     if dependence is not None and len(dependence):
@@ -163,7 +163,9 @@ def _trained_to_the_end(values: pd.DataFrame) -> pd.Series:
     return pd.Series(np.array(has_full_budget(steps.tolist())), index=values.index)
 
 
-def _caption(values: pd.DataFrame, dependence: pd.DataFrame | None, at: float | None) -> str:
+def _caption(
+    values: pd.DataFrame, dependence: pd.DataFrame | None, at: float | None, scale: Scale
+) -> str:
     parts = ["Star: the best trial."]
     if at is not None:
         parts.append(f"Values at {number(at, 3)} steps, which all of them reached.")
@@ -171,6 +173,8 @@ def _caption(values: pd.DataFrame, dependence: pd.DataFrame | None, at: float | 
         parts.append("Hollow: stopped before the full budget.")
     if len(values) > _MOST:
         parts.append(f"One in {int(np.ceil(len(values) / _MOST))} of {len(values):,} trials.")
+    if scale.kind == "category":
+        parts.append("Points of one value lie beside each other at random, so that all are seen.")
     if dependence is not None:
         parts.append("Orange: partial dependence with its spread.")
     return " ".join(parts)

@@ -294,7 +294,8 @@ def _held_out(data: ReportData) -> Said:
     ]
     if optimism is not None:
         worse = "worse" if optimism > 0 else "better"
-        said.append(f"That is {number(abs(optimism))} {worse} than the search said of it.")
+        by = f"{number(abs(optimism))} {worse} than" if optimism else "as good as"
+        said.append(f"That is {by} the search said of it.")
     ahead = [other for other in rows.values() if other is not row and _better(other, row, data)]
     if ahead:
         names = listed(

@@ -23,7 +23,6 @@ from experiments.running.results import Outcome
 from experiments.running.sweep_lock import sweep_lock
 from experiments.running.unsaved_sweep import remove_unsaved, was_saved
 from experiments.schedulers.kind import scheduler_kind
-from experiments.search.kind import search_kind
 from experiments.spec.paths import SPEC_FILE
 from experiments.spec.schema import SweepSpec
 from experiments.stop_signals import interrupted_status, received, stop_signals
@@ -137,7 +136,7 @@ def run_sweep(
     check_storage(sweep.storage, sweep.folder)
     reachable = _check_tracking(sweep, console)
     history = load_history(sweep)
-    for line in [*history.lines, *search_kind(spec.search).notes(spec, sweep.space)]:
+    for line in [*history.lines, *sweep.notes]:
         say(console, line)
     study = study_copy(spec)
     with shown_activity(console):

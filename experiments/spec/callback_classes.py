@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from experiments.spec.named_loggers import NAMED
 from experiments.spec.references import REFERENCE, writes_secret
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document, KeyPath
+from trainables.core.callables import resolve_callable
+from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
 
 # Names of arguments that hold what nobody else should read.
@@ -68,9 +69,9 @@ def callback_class(name: str) -> Any:
         hint = suggestion(name, NAMED, cutoff=0.5)
         raise ValueError(f"is no callback; allowed: module:Class, {', '.join(NAMED)}{hint}")
     try:
-        found: Any = pkgutil.resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"cannot be imported: {error}") from None
+        found = resolve_callable(name)
+    except ConfigError as error:
+        raise ValueError(str(error).removeprefix(f"{name!r} ")) from None
     if isinstance(found, type) and issubclass(found, tune.Callback):
         return found
     raise ValueError(

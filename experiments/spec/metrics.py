@@ -53,6 +53,11 @@ _CALLED_HERE = {
         "episode_return_mean",
     ),
     **dict.fromkeys(
+        ("episode_reward", "episode_return", "mean_reward", "reward_mean", "reward", "return"),
+        "episode_return_mean",
+    ),
+    **dict.fromkeys(("episode_len", "episode_length", "ep_len"), "episode_len_mean"),
+    **dict.fromkeys(
         ("rollout/ep_len_mean", "ep_len_mean", "charts/episodic_length"), "episode_len_mean"
     ),
     "eval/mean_reward": "evaluation/episode_return_mean",

@@ -9,6 +9,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from analysis.results.searches import SEARCH_SYNONYMS
+from experiments.spec.compose import KEYWORDS
+from experiments.spec.matrix import KEY
 from experiments.spec.pairs import BOHB
 from experiments.spec.scheduler_schema import SCHEDULERS
 from experiments.spec.schema import SweepSpec
@@ -42,6 +44,14 @@ _CALLED_HERE = {
     "checkpoint_freq": "checkpoint: {frequency: …}",
     "pruner": "scheduler",
     "timeout": "time_budget_s",
+}
+# What other tools call a search that is here under other names: too unlike them to be found.
+_ALSO_CALLED = {
+    "search": {
+        **dict.fromkeys(("bayes", "bayesopt", "bayesian", "bo", "hyperopt"), ("tpe", "gp")),
+        **dict.fromkeys(("skopt", "botorch", "ax"), ("gp", "tpe")),
+        **dict.fromkeys(("evolution", "genetic", "nevergrad"), ("cmaes", "nsga2")),
+    }
 }
 _SYNONYMS: dict[str, dict[str, str]] = {"search": SEARCH_SYNONYMS, "scheduler": {}}
 
@@ -77,7 +87,8 @@ def _expand_algorithm(
             raise document.error(place, f"{key}: {BOHB}")
         problem = f"unknown {key} algorithm {name!r}" if name else "missing key 'algorithm'"
         likely = nearest_name(name, (*known, *synonyms))
-        hint = did_you_mean([synonyms.get(likely, likely)] if likely else [])
+        meant = _ALSO_CALLED.get(key, {}).get(str(name).lower())
+        hint = did_you_mean(meant or ([synonyms.get(likely, likely)] if likely else []))
         raise document.error(place, f"{key}: {problem}; allowed: {', '.join(known)}{hint}")
 
 
@@ -226,10 +237,9 @@ def _check_fit(document: Document, place: KeyPath, preset: Preset, space: Search
 
 def require_known_keys(document: Document) -> None:
     """Refuse unknown top-level keys, before anything below them is looked at."""
-    known = list(SweepSpec.model_fields)
     for key in document.data:
-        if key not in known:
-            raise document.error((key,), _unknown_key(document, key, known))
+        if key not in _FIELDS:
+            raise document.error((key,), _unknown_key(document, key, [*_FIELDS, *KEYWORDS, KEY]))
 
 
 def _unknown_key(document: Document, key: str, known: list[str]) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
 from experiments.spec.function_trainable import FUNCTIONS, function_class
+from trainables.core.callables import resolve_callable
 
 
 def resolve_trainable(name: Any) -> type:
@@ -26,10 +26,7 @@ def resolve_trainable(name: Any) -> type:
         from trainables.registry import get_algorithm
 
         return get_algorithm(name)
-    try:
-        found: Any = pkgutil.resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{name!r} cannot be imported: {error}") from None
+    found = resolve_callable(name)
     if isinstance(found, FUNCTIONS):
         return function_class(found, name)
     if not isinstance(found, type) or not hasattr(found, "default_resource_request"):

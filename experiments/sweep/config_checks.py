@@ -48,8 +48,13 @@ def take_grids_from_config(document: Document) -> SearchSpace:
 
 
 def check_config(document: Document, config_class: Any) -> dict[str, Any]:
-    """Check the fixed settings against the trainable's; return them by canonical name."""
+    """Check the fixed settings against the trainable's; return them by canonical name.
+
+    Raises:
+        SpecError: A line for each that is not allowed, or one for what they are together.
+    """
     config = document.data["config"]
+    wrong = []
     for key, value in config.items():
         try:
             config_class.check({key: value})
@@ -59,9 +64,10 @@ def check_config(document: Document, config_class: Any) -> dict[str, Any]:
                 hint = " (a domain belongs under search_space)"
             elif key in SweepSpec.model_fields:
                 hint = " (it is a key of the spec itself: write it without indentation)"
-            raise document.error(
-                blame(value, ("config", key), str(error)), f"config: {error}{hint}"
-            ) from None
+            place = blame(value, ("config", key), str(error))
+            wrong.append(str(document.error(place, f"config: {error}{hint}")))
+    if wrong:
+        raise SpecError("\n".join(wrong))
     try:
         checked: dict[str, Any] = config_class.check(config)
     except ValueError as error:

@@ -7,11 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from experiments.errors import SpecError
-from experiments.spec.function_trainable import is_function_class
 from experiments.spec.overrides import apply_overrides
 from experiments.spec.schema import SweepSpec
-from experiments.spec.trainable import resolve_trainable
 from experiments.sweep.load import check_document
+from experiments.sweep.trainable_checks import ends_by_itself
 from search_spaces.documents import Document, parse
 
 
@@ -75,9 +74,7 @@ def single_trial_spec(
 
 def require_end(spec: SweepSpec) -> None:
     """Raise `SpecError` if nothing would end the spec's trials."""
-    if is_function_class(resolve_trainable(spec.trainable)):  # which returns
-        return
-    if not spec.stop and spec.time_budget_s is None:
+    if not ends_by_itself(spec):
         raise SpecError("--stop is missing: a run without a stop criterion never ends")
 
 

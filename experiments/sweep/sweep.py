@@ -18,6 +18,7 @@ from experiments.spec.trainable import resolve_trainable, with_trial_resources
 from experiments.spec.trial_resources import TrialResources, needed_resources, trial_configs
 from experiments.sweep.hosting import HostPlan, host_plan
 from experiments.sweep.load import spec_space
+from experiments.sweep.trainable_checks import ends_by_itself
 from search_spaces.space import SearchSpace
 
 if TYPE_CHECKING:
@@ -84,6 +85,17 @@ class Sweep:
         if isinstance(self.hosting, HostPlan):
             return self.hosting.places
         return self.resources.at_once(available_nodes(self.spec.resources))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of the search and of when trials end, a sentence each."""
+        found = list(search_kind(self.spec.search).notes(self.spec, self.space))
+        if not ends_by_itself(self.spec):
+            found.append(
+                "stop is empty, and there is no time_budget_s: trials run until Ctrl-C ends the "
+                "sweep; stop: {num_env_steps_sampled_lifetime: 100000}, say, ends each"
+            )
+        return found
 
     @property
     def artifact_location(self) -> str | None:

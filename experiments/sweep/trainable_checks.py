@@ -8,13 +8,20 @@ from analysis.results.schedulers import CHANGING
 from experiments.schedulers.kind import scheduler_kind
 from experiments.spec.function_trainable import is_function_class
 from experiments.spec.schema import SweepSpec
-from experiments.spec.trainable import is_own, with_trial_resources
+from experiments.spec.trainable import is_own, resolve_trainable, with_trial_resources
 from experiments.spec.trial_resources import trial_configs
 from experiments.sweep.actor_reuse import has_own, has_own_reset
 from search_spaces.documents import Document, KeyPath
 from search_spaces.space import SearchSpace
 
 _SEEDS: KeyPath = ("seeds",)
+
+
+def ends_by_itself(spec: SweepSpec) -> bool:
+    """Tell whether something ends a spec's trials: a criterion, a budget, a function's return."""
+    if spec.stop or spec.time_budget_s is not None or getattr(spec.scheduler, "max_t", None):
+        return True
+    return is_function_class(resolve_trainable(spec.trainable))
 
 
 def settle_trainable(document: Document, spec: SweepSpec, trainable: Any) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainables.core.errors import ConfigError
+from trainables.core.suggestions import suggestion
 
 
 class UntrustedName(str):
@@ -39,10 +40,14 @@ def resolve_callable(name: str) -> Any:
         )
     try:
         found: Any = importlib.import_module(module_name)
-        for part in qualname.split("."):
-            found = getattr(found, part)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"{name!r} cannot be found: {error}") from None
+    for part in qualname.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            hint = suggestion(part, [known for known in dir(found) if known[0] != "_"])
+            raise ConfigError(f"{name!r} cannot be found: {error}{hint}") from None
     return found
 
 

@@ -11,7 +11,9 @@ from rich.text import Text
 
 from analysis.names import ENV_STEPS, ITERATION, SECONDS
 from analysis.numbers import cell, clock
+from analysis.overview.lineage import LINEAGE_FILE
 from analysis.ranking.held_out import Candidate, winner_caution
+from analysis.results.schedulers import POPULATION
 from analysis.statistics import interval_caution
 from experiments.fitted_columns import Column, fitting, short_names
 from experiments.spec.function_trainable import is_function_class
@@ -50,6 +52,8 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         _show_effects(outcome.effects_table, spec.objective.metric, console)
     if outcome.pareto_table is not None:
         _show_pareto(outcome.pareto_table, outcome.num_trials, console)
+    if never_replaced(outcome, spec):
+        say(console, f"{spec.scheduler.algorithm} replaced no trial: all kept their settings")
     _show_failures(outcome, console)
     if outcome.best is not None:
         say(console, f"Best policy: {shown_path(outcome.best)}")
@@ -73,6 +77,17 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         say(console, "Interrupted: everything that was finished is kept.")
     for line in next_commands(outcome, spec):
         say(console, line)
+
+
+def never_replaced(outcome: Outcome, spec: SweepSpec) -> bool:
+    """Tell whether a population has ended in which no trial went on from another one."""
+    is_population = spec.scheduler.algorithm in POPULATION
+    return (
+        is_population
+        and outcome.succeeded
+        and not outcome.interrupted
+        and not (outcome.folder / LINEAGE_FILE).is_file()
+    )
 
 
 def why_no_policy(outcome: Outcome, spec: SweepSpec) -> str:

@@ -66,7 +66,7 @@ def show_plan(
     if spec.mlflow.enabled:
         lines.append(f"# MLflow: {scrubbed(sweep.tracking_uri)}")
     lines += [f"# {line}" for line in load_history(sweep).lines]
-    lines += [f"# {note}" for note in search_kind(spec.search).notes(spec, sweep.space)]
+    lines += [f"# {note}" for note in sweep.notes]
     lines += [f"# a trial may have: {dump_flow(_rounded(e))}" for e in _examples(sweep)]
     if not whole:
         lines.append("# what is not shown is at its default: -v shows it")

@@ -19,6 +19,7 @@ from experiments.search.variant_search import VariantSearch
 from search_spaces import SearchSpace, SpecError
 from search_spaces.define_by_run import suggest
 from search_spaces.domains import DOMAINS, parse_domain
+from trainables import PPOConfig
 
 METRIC = "episode_return_mean"
 
@@ -95,6 +96,10 @@ BAD_DOMAINS: list[dict[str, Any]] = [
     {"uniform": [0, 1], "transform": "one_minos"},
     {"uniform": [0, 1], "transform": "power_of_two"},
     {"choice": ["a"], "transform": "one_minus"},
+    {"choice": [0.0, {"uniform": [0.1, 0.4]}]},
+    {"choice": [[64, 64], [32, {"randint": [3, 9]}]]},
+    {"grid": [1, {"grid_search": [2, 3]}]},
+    {"choice": [{"width": {"choice": [1, 2], "when": {"deep": True}}}]},
     {"choice": [0.5], "transform": "power_of_two"},
 ]
 
@@ -150,6 +155,24 @@ BAD_SPACES: list[dict[str, Any]] = [
 
 def test_bad_spaces(golden: Golden) -> None:
     golden("search_spaces/spaces", refusals(SearchSpace.parse, BAD_SPACES, SpecError))
+
+
+def test_values_of_a_choice_may_be_mappings() -> None:
+    values = [{"grid": 3}, {"choice": [1], "of": "doors"}, {"type": "relu"}]
+    assert parse_domain({"choice": values}).probes() == values
+
+
+def test_a_slash_stands_for_a_dot() -> None:
+    """As in the names of results, `config/model/fcnet_hiddens`."""
+    model = {"model/fcnet_hiddens": {"choice": [[8]], "when": {"model/use_lstm": True}}}
+    spaces = {
+        **model,
+        "env_config/label": {"choice": ["a/b", "c"]},
+        "env_config.a/b": {"grid": [1]},
+    }
+    space = SearchSpace.parse(spaces).check(PPOConfig)
+    assert space.keys == ["model.fcnet_hiddens", "env_config.label", "env_config.a/b"]
+    assert space.to_dict()["model.fcnet_hiddens"]["when"] == {"model.use_lstm": True}
 
 
 def test_check_finds_a_bound_that_the_setting_does_not_allow() -> None:

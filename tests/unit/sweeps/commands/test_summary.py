@@ -11,8 +11,11 @@ from rich.console import Console
 
 from analysis import leaderboard
 from analysis.ranking.held_out import Candidate
-from experiments.commands.results.summary import LeaderboardTable, show_final
+from experiments.cli import show_warning
+from experiments.commands.results.summary import LeaderboardTable, never_replaced, show_final
 from experiments.running.final import Final
+from experiments.running.results import Outcome
+from experiments.spec.scheduler_schema import FifoScheduler
 from experiments.sweep.load import make_spec
 
 
@@ -25,6 +28,33 @@ def test_the_leaderboard_goes_by_the_last_value(tmp_path: Path) -> None:
     rows = [line.split()[:4] for line in lines]
     assert ["#", "trial", "last", "best"] in rows
     assert rows.index(["1", "end", "19", "20"]) + 1 == rows.index(["2", "peak", "10", "90"])
+
+
+def test_a_population_that_replaced_no_trial_says_so(tmp_path: Path) -> None:
+    spec = make_spec(
+        {
+            "name": "s",
+            "trainable": "sweep_dummy:Dummy",
+            "search_space": {"lr": {"uniform": [0.1, 1]}},
+            "num_samples": 4,
+            "scheduler": "pbt",
+            "stop": {"num_env_steps_sampled_lifetime": 100},
+        }
+    )
+    outcome = Outcome(None, tmp_path, False, succeeded=True)  # type: ignore[arg-type]
+    assert never_replaced(outcome, spec)
+    (tmp_path / "lineage.jsonl").touch()
+    assert not never_replaced(outcome, spec)
+    other = spec.model_copy(update={"scheduler": FifoScheduler()})
+    (tmp_path / "lineage.jsonl").unlink()
+    assert not never_replaced(outcome, other)
+
+
+def test_warnings_for_users_are_notes(capsys: pytest.CaptureFixture[str]) -> None:
+    show_warning("the graph is compared on less", UserWarning, "exporting.py", 129)
+    assert capsys.readouterr().err == "Note: the graph is compared on less\n"
+    show_warning("removed in 3.0", DeprecationWarning, "exporting.py", 129)
+    assert "exporting.py:129: DeprecationWarning: removed" in capsys.readouterr().err
 
 
 SETTINGS = {"lr": 0.000259123, "gamma": 0.9791234, "clip_param": 0.2145712, "num_epochs": 10}

@@ -91,6 +91,19 @@ def test_other_keys_in_short(tmp_path: Path, keys: dict[str, Any]) -> None:
     assert dump_spec(load_spec(short)) == dump_spec(spec)
 
 
+def test_trials_that_nothing_ends_are_told(tmp_path: Path) -> None:
+    endless = "# stop is empty, and there is no time_budget_s: trials run until"
+    for keys, is_told in (
+        ({"stop": {}}, True),
+        ({}, False),
+        ({"stop": {}, "time_budget_s": 5}, False),
+        ({"stop": {}, "scheduler": {"algorithm": "asha", "max_t": 1000}}, False),
+        ({"stop": {}, "trainable": "own_trainables:plain"}, False),
+    ):
+        sweep = Sweep.of(make_spec({**SPEC, "storage": str(tmp_path), **keys}))
+        assert (endless in printed(show_plan, sweep)) == is_told, keys
+
+
 def test_a_folder_that_exists_is_told_after_the_plan(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "result.txt").touch()
