@@ -6,6 +6,7 @@ import math
 import numbers
 import weakref
 from collections.abc import Callable, Mapping
+from operator import methodcaller
 from typing import Any, Protocol
 
 import numpy as np
@@ -120,7 +121,11 @@ class Evaluation:
                 played = group.play() if duration_fn is None else group.play_until(duration_fn)
                 metrics = _metrics_of(played)
             else:
-                metrics = _checked(self._function(self._algorithm, group))
+                group.foreach_env_runner(methodcaller("begin_samples", self.seed))
+                try:
+                    metrics = _checked(self._function(self._algorithm, group))
+                finally:
+                    group.foreach_env_runner(methodcaller("end_samples"))
         return self._take_over(metrics)
 
     def begin_if_due(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from trainables.core.logs import is_debug, logger, set_log_level
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.callbacks.callbacks import CallbackSet
-from trainables.runtime.envs.make import evaluation_options
+from trainables.runtime.envs.make import EnvContext, evaluation_options
 from trainables.runtime.envs.multi_agent.make import AnyVectorEnv, make_slots
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.evaluation.plan import EvaluationPlan, Part, part_seed
@@ -73,7 +73,7 @@ class EvaluationRunner(Worker):
 
     Attributes:
         config: The config with `evaluation_config` applied.
-        env: What is played now; None between evaluations.
+        env: What is played now; None between evaluations, and before the first `sample` of one.
         weights_version: The version of the weights that the policies have.
     """
 
@@ -92,13 +92,77 @@ class EvaluationRunner(Worker):
         self._plan, self._callbacks = EvaluationPlan.of(config), CallbackSet(self.config)
         # By number, because `finish` may overtake the task that it is meant for.
         self._finished_task = self._ended_task = -1
+        self._sample_seed: np.random.SeedSequence | None = None
+        self._num_sampled = 0
 
-    if not TYPE_CHECKING:  # for mypy every attribute would then exist
+    # ------------------------------------------------------------------ by a function of one's own
 
-        def __getattr__(self, name: str) -> Any:
-            """Say who plays, where a function asks for samples as of an env runner."""
-            hint = "; the group plays: play() gives returns and lengths" if name == "sample" else ""
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
+    def begin_samples(self, seed: np.random.SeedSequence) -> None:
+        """Let `sample` play, and `foreach_env` reach the environments that it plays in.
+
+        Args:
+            seed: Root of the random streams: with the same one the same episodes are played again.
+        """
+        self._sample_seed, self._num_sampled = seed, 0
+
+    def end_samples(self) -> None:
+        """Close these environments."""
+        self._sample_seed = None
+        self.stop()
+
+    def sample(self) -> EvaluationResult:
+        """Play one episode in each slot; other ones with each call.
+
+        There are as many slots as `evaluation_config` says (`num_envs_per_env_runner`), else one.
+
+        Returns:
+            What the episodes gave.
+
+        Raises:
+            RuntimeError: outside of `custom_evaluation_function`.
+        """
+        if self._sample_seed is None:
+            raise RuntimeError(
+                "sample() plays for a custom_evaluation_function, while it is called; else "
+                "evaluation_workers.play() plays a whole evaluation"
+            )
+        self._open()
+        num_players = max(1, self.config.evaluation_num_env_runners)
+        number = self._num_sampled * num_players + max(0, self.worker_index - 1)
+        self._num_sampled += 1
+        num_slots = self._num_sample_slots
+        part = Part(number, num_slots, first_episode=number * num_slots)
+        result = self._play_part(part, self._sample_task, lambda: False, None)
+        assert result is not None  # nothing stops it
+        return result
+
+    def foreach_env_with_context(self, function: Callable[[Any, EnvContext], T]) -> list[T]:
+        """Apply a function to the environment of each slot and what it was made with.
+
+        For a `custom_evaluation_function` it is that in which `sample` plays.
+
+        Raises:
+            RuntimeError: if there is none now.
+        """
+        if self._sample_seed is not None:
+            self._open()
+        return super().foreach_env_with_context(function)
+
+    @property
+    def _num_sample_slots(self) -> int:
+        given: int | None = self.config.evaluation_config.get("num_envs_per_env_runner")
+        return given or 1
+
+    @property
+    def _sample_task(self) -> Task:
+        assert self._sample_seed is not None
+        return Task(-1, self._sample_seed, 0)
+
+    def _open(self) -> None:
+        if self.env is None:
+            self.env = self._make_env(self._num_sample_slots, self._sample_task, shows=False)
+
+    # ------------------------------------------------------------------ tasks
 
     def play(self, task: Task) -> dict[int, EvaluationResult]:
         """Play until all is done or `finish` is called.
@@ -107,6 +171,11 @@ class EvaluationRunner(Worker):
             What was played, by the part's number. A part that was begun and not ended is none,
             unless episodes are cut off there.
         """
+        if self.env is not None:
+            logger.warning(
+                "evaluation: play() makes environments of its own: what foreach_env has changed in "
+                "those of sample() is lost"
+            )
         played: dict[int, EvaluationResult] = {}
         parts: Iterable[Part] = task.parts
         if task.endless is not None:

@@ -93,7 +93,7 @@ def test_what_groups_and_evaluating_workers_do_not_have(algo: Any) -> None:
             group.remote_workers()
         with pytest.raises(AttributeError, match=r"object has no attribute 'nonsense'$"):
             _ = group.nonsense
-    with pytest.raises(AttributeError, match=r"'sample'; the group plays: play\(\) gives returns"):
+    with pytest.raises(RuntimeError, match=r"else evaluation_workers.play\(\) plays a whole eval"):
         algo.evaluation_workers.foreach_worker(lambda worker: worker.sample())
 
 
