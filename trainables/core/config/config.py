@@ -87,7 +87,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
         if isinstance(canonical.get("evaluation_config"), AlgorithmConfig):
             given = canonical["evaluation_config"]
             canonical["evaluation_config"] = evaluation_overrides(given, cls())
-        check_gpus_per_learner(canonical.get("num_gpus_per_learner"))
+        check_gpus_per_learner(canonical.get("num_gpus_per_learner"), canonical.get("num_learners"))
         checked = cls._check_traits(super().check(canonical))
         check_given(checked)
         overrides = checked.get("evaluation_config")

@@ -206,20 +206,24 @@ class TrainingSettings(SamplingSettings):
             )
 
 
-def check_gpus_per_learner(amount: Any) -> None:
+def check_gpus_per_learner(amount: Any, num_learners: Any) -> None:
     """Refuse more than one GPU for a learner, which computes on one: the others would be idle.
 
     Args:
         amount: Of `num_gpus_per_learner`, as it was given.
+        num_learners: What is given with it; None: nothing is.
 
     Raises:
         ConfigError: naming how several GPUs learn.
     """
     if isinstance(amount, bool) or not isinstance(amount, (int, float)) or amount <= 1:
         return
+    number = num_learners if type(num_learners) is int and num_learners > 1 else 1
+    every = number * amount
     raise ConfigError(
         f"num_gpus_per_learner = {amount:g} (num_gpus) is not allowed: a learner computes on one "
-        f"GPU; for {amount:g} GPUs set num_learners={math.ceil(amount)} and num_gpus_per_learner=1"
+        f"GPU, and has all of the model on it; for {every:g} GPUs set "
+        f"num_learners={math.ceil(every)} and num_gpus_per_learner=1"
     )
 
 
