@@ -148,6 +148,8 @@ def test_images_stay_and_lie_beside_vectors() -> None:
     prep = get_preprocessor(image)(image)
     np.testing.assert_array_equal(prep.transform(pixels), pixels)
     assert prep.shape == (6, 5, 3)
+    game = Box(0, 255, (210, 160, 3), np.uint8)  # the documents' Pong
+    assert get_preprocessor(game)(game).transform(game.sample()).shape == (210, 160, 3)
     space = gym.spaces.Dict(camera=image, speed=Box(0, 1, (1,)))
     prep = get_preprocessor(space)(space)
     made = prep.transform({"camera": pixels, "speed": np.ones(1, np.float32)})

@@ -75,8 +75,8 @@ def test_a_cluster_with_faked_gpus_can_be_asked_for_them() -> None:
 def test_several_gpus_of_one_learner_are_refused() -> None:
     """One of them would compute, the others would only be reserved."""
     advice = re.escape(
-        "num_gpus_per_learner = 2 (num_gpus) is not allowed: a learner computes on one GPU, and has "
-        "all of the model on it; for 2 GPUs set num_learners=2 and num_gpus_per_learner=1"
+        "num_gpus_per_learner = 2 (num_gpus) is not allowed: a learner computes on one GPU, and "
+        "has all of the model on it; for 2 GPUs set num_learners=2 and num_gpus_per_learner=1"
     )
     with pytest.raises(ConfigError, match=advice):
         PPOConfig().resources(num_gpus=2)
