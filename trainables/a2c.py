@@ -26,7 +26,6 @@ from trainables.core.learning.fragments import all_steps
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.minibatches import num_items, unrolled
 from trainables.core.networks.modules import ModuleOutput, PolicyModule, PolicyValueModule
-from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import (
     ADVANTAGE_STD,
     ENTROPY,
@@ -136,7 +135,7 @@ class A2C(Algorithm):
         rates = {m: self.scheduled(self.config_of(m).lr) for m in rollouts}
         coefficients = {m: self._coefficients(m) for m in rollouts}
         with self.timers("learn"):
-            results = self.learners.run(a2c_update, rollouts, rates, coefficients)
+            results = self.learners.run(a2c_update, rollouts, rates, coefficients, type(self))
         self.num_env_steps_trained += sum(r.num_env_steps for r in rollouts.values())
         self.sync_weights()
         present = {
@@ -164,6 +163,25 @@ class A2C(Algorithm):
         self._latest.set_state(state)
 
     @classmethod
+    def make_loss(
+        cls, worker: LearnerWorker, module_id: str, coefficients: A2CCoefficients
+    ) -> LossFn:
+        """Return the loss of a module for one update, in whatever process it learns.
+
+        A subclass with a loss of its own overrides it.
+
+        Args:
+            worker: What is trained; `worker.config_of(module_id)` are the module's settings.
+            module_id: Which module learns.
+            coefficients: The numbers in the loss as they are now.
+
+        Returns:
+            A function (module, batch) -> (scalar loss, detached scalars to report).
+        """
+        distribution = worker.policies[module_id].distribution
+        return partial(_loss, distribution=distribution, coefficients=coefficients)
+
+    @classmethod
     def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
         return {"microbatch_size": num_items(config.microbatch_size, config.resolve().state_stride)}
 
@@ -173,6 +191,7 @@ def a2c_update(
     rollouts: dict[str, Rollout],
     rates: dict[str, float],
     coefficients: dict[str, A2CCoefficients],
+    algorithm: type[A2C],
 ) -> dict[str, dict[str, float]]:
     """Take one gradient step on fresh samples.
 
@@ -181,6 +200,7 @@ def a2c_update(
         rollouts: `[T, N]` by module id; of several learners each has slots of its own.
         rates: Learning rates, by module id.
         coefficients: Of the loss, by module id.
+        algorithm: Says what the loss is.
 
     Returns:
         What the loss reports, and how well values fitted, by module id, of modules with a valid
@@ -202,7 +222,7 @@ def a2c_update(
         if config.normalize_advantages:
             batch["advantages"] = scale.normalized(batch["advantages"])
         results[module_id] = worker.learners[module_id].update(
-            batch, make_loss(policy, coefficients[module_id]), ids=ids
+            batch, algorithm.make_loss(worker, module_id, coefficients[module_id]), ids=ids
         )
         results[module_id]["advantage_std"] = scale.std
         results[module_id] |= worker.part_metrics(module_id)
@@ -221,11 +241,6 @@ def _batch(worker: LearnerWorker, module_id: str, rollout: Rollout) -> Batch:
         worker.ranks,
         rows_at_once=config.microbatch_size,
     )
-
-
-def make_loss(policy: Policy, coefficients: A2CCoefficients) -> LossFn:
-    """Return `a2c_loss` of a policy's module and a batch."""
-    return partial(_loss, distribution=policy.distribution, coefficients=coefficients)
 
 
 def _loss(

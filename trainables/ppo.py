@@ -166,11 +166,30 @@ class PPO(Algorithm):
         rates = {m: self.scheduled(self.config_of(m).lr) for m in self.trained_policies}
         coefficients = {module_id: self.coefficients(module_id) for module_id in rollouts}
         with self.timers("learn"):
-            results = self.learners.run(ppo_update, rollouts, rates, coefficients)
+            results = self.learners.run(ppo_update, rollouts, rates, coefficients, type(self))
         self.num_env_steps_trained += sum(r.num_env_steps for r in rollouts.values())
         self.sync_weights()
         self.adapt_kl(results)
         return self.learner_metrics(results, rates, coefficients)
+
+    @classmethod
+    def make_loss(
+        cls, worker: LearnerWorker, module_id: str, coefficients: PPOCoefficients
+    ) -> LossFn:
+        """Return the loss of a module for one update, in whatever process it learns.
+
+        A subclass with a loss of its own overrides it.
+
+        Args:
+            worker: What is trained; `worker.config_of(module_id)` are the module's settings.
+            module_id: Which module learns.
+            coefficients: The numbers in the loss as they are now.
+
+        Returns:
+            A function (module, batch) -> (scalar loss, detached scalars to report).
+        """
+        distribution = worker.policies[module_id].distribution
+        return partial(_loss, distribution=distribution, coefficients=coefficients)
 
     def coefficients(self, module_id: str) -> PPOCoefficients:
         """Return the numbers in a module's loss as they are now."""
@@ -225,6 +244,7 @@ def ppo_update(
     rollouts: dict[str, Rollout],
     rates: dict[str, float],
     coefficients: dict[str, PPOCoefficients],
+    algorithm: type[PPO],
 ) -> dict[str, dict[str, float]]:
     """Take several epochs of minibatch steps on fresh samples.
 
@@ -233,6 +253,7 @@ def ppo_update(
         rollouts: `[T, N]` by module id; of several learners each has slots of its own.
         rates: Learning rates, by module id.
         coefficients: The numbers in the loss, by module id.
+        algorithm: Says what the loss is.
 
     Returns:
         What losses report, means over all steps, and what is known afterwards, by module id, of
@@ -262,7 +283,7 @@ def ppo_update(
             used = used._replace(clip=traced(used.clip, policy.device))
         results[module_id] = worker.learners[module_id].update(
             batch,
-            make_loss(policy, used),
+            algorithm.make_loss(worker, module_id, used),
             num_epochs=config.num_epochs,
             minibatch_size=items_at_once,
             generator=worker.generator if config.shuffle_batch_per_epoch else None,
@@ -286,11 +307,6 @@ def _batch(worker: LearnerWorker, module_id: str, rollout: Rollout) -> Batch:
         dist_inputs=config.use_kl_loss,
         rows_at_once=config.minibatch_size,
     )
-
-
-def make_loss(policy: Policy, coefficients: PPOCoefficients) -> LossFn:
-    """Return `ppo_loss` of a policy's module and a batch."""
-    return partial(_loss, distribution=policy.distribution, coefficients=coefficients)
 
 
 @lifts

@@ -15,7 +15,7 @@ from thread_ranks import on_ranks
 from torch import Tensor
 
 from trainables import A2C, A2CConfig, Policy
-from trainables.a2c import A2CCoefficients, a2c_loss, a2c_update, make_loss
+from trainables.a2c import A2CCoefficients, a2c_loss, a2c_update
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.distributions.categorical import Categorical
 from trainables.core.learning.advantages import with_advantages
@@ -146,7 +146,7 @@ def test_two_learners_take_the_step_of_one(model: dict[str, Any]) -> None:
         worker = LearnerWorker(mine, {"default_policy": own}, learners, connectors, 7, ranks)
         part = shares(rollouts, ranks.size)[ranks.rank]
         used = {"default_policy": A2CCoefficients(value=0.5, entropy=0.01)}
-        a2c_update(worker, part, {"default_policy": 1e-2}, used)
+        a2c_update(worker, part, {"default_policy": 1e-2}, used, A2C)
         return learners["default_policy"].groups["all"].vector.detach().clone()
 
     alone = learned(ALONE, None)
@@ -159,6 +159,7 @@ def test_no_more_than_a_microbatch_is_differentiated_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[int] = []
+    make_loss = A2C.make_loss
 
     def counting(*args: Any) -> Any:
         loss = make_loss(*args)
@@ -169,7 +170,7 @@ def test_no_more_than_a_microbatch_is_differentiated_at_once(
 
         return counted
 
-    monkeypatch.setattr("trainables.a2c.make_loss", counting)
+    monkeypatch.setattr(A2C, "make_loss", counting)
     with A2C(settings_of("A2C", microbatch_size=20)) as algo:
         algo.train()
         steps = algo.num_training_steps

@@ -175,18 +175,19 @@ def test_ppo_updates_each_module_by_its_settings(shuffled: bool) -> None:
                 {module_id: rollouts[module_id]},
                 {module_id: rates[module_id]},
                 {module_id: used[module_id]},
+                PPO,
             )
         expected[module_id] = (weights(worker.policies[module_id]), result[module_id])
         assert any((before[n] != w).any() for n, w in expected[module_id][0].items())
     worker = worker_of(two, PPO, sampled_by)
     for _ in range(2):
         if not shuffled:
-            found = ppo_update(worker, rollouts, rates, used)
+            found = ppo_update(worker, rollouts, rates, used, PPO)
             continue
         for module_id in PPO_OWN:  # permutations are drawn from one stream
             worker.reseed(5)
             part = {module_id: rollouts[module_id]}
-            found |= ppo_update(worker, part, rates, used)
+            found |= ppo_update(worker, part, rates, used, PPO)
     for module_id, (after, reported) in expected.items():
         assert_same(weights(worker.policies[module_id]), after)
         assert found[module_id] == reported

@@ -17,6 +17,7 @@ from torch import nn
 
 from trainables import Policy
 from trainables.core.learning.learner import Learner
+from trainables.registry import get_algorithm
 
 PAGE = "trainables/guides/own_updates.md"
 MODULE = "learner/default_policy"
@@ -46,6 +47,41 @@ def test_two_policies_by_slot() -> None:
     assert names["action"] in (0, 1) and names["units"] == [16]
     policy: Policy = names["policy"]
     assert policy.options["model"]["fcnet_hiddens"] == [64]
+
+
+@pytest.mark.usefixtures("modules")
+@pytest.mark.parametrize("memory", [False, True])
+def test_a_loss_of_fresh_rows(memory: bool) -> None:
+    settings = settings_of("PPO", "CartPole-v1")
+    if memory:
+        settings["model"] = {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 8}
+    with example("my_penalty").Penalised(config=settings) as algo:
+        before = algo.get_weights()["default_policy"]
+        result = [algo.train() for _ in range(2)][-1]
+        after = algo.get_weights()["default_policy"]
+    reported = {name.removeprefix(f"{MODULE}/") for name in result if name.startswith(MODULE)}
+    assert {"pull", "total_loss", "curr_lr", "advantage_std"} <= reported
+    assert not reported & {"policy_loss", "clip_fraction"}
+    assert any((after[name] != weight).any() for name, weight in before.items())
+
+
+@pytest.mark.parametrize("kind", ["PPO", "A2C"])
+def test_a_loss_may_add_to_that_of_the_algorithm(kind: str) -> None:
+    base: Any = get_algorithm(kind)
+
+    class Doubled(base):  # type: ignore[misc]
+        @classmethod
+        def make_loss(cls, worker: Any, module_id: str, coefficients: Any) -> Any:
+            of_base = super().make_loss(worker, module_id, coefficients)
+
+            def loss(module: Any, batch: Any) -> Any:
+                value, metrics = of_base(module, batch)
+                return 2 * value, {**metrics, "asked_of": torch.tensor(float(len(module_id)))}
+
+            return loss
+
+    with Doubled(config=settings_of(kind, "CartPole-v1")) as algo:
+        assert algo.train()[f"{MODULE}/asked_of"] == len("default_policy")
 
 
 @pytest.mark.usefixtures("modules")

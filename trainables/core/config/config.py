@@ -129,10 +129,9 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
     def update_from_dict(self, values: Mapping[str, Any]) -> Self:
         """Set each given setting (older names are mapped) and return this config."""
         given = self._with_entries(values, self)
-        evaluation = given.get("evaluation_config")
-        if not isinstance(evaluation, AlgorithmConfig):
+        if not isinstance(given.get("evaluation_config"), AlgorithmConfig):
             return super().update_from_dict(given)
-        del given["evaluation_config"]
+        evaluation = given.pop("evaluation_config")
         super().update_from_dict(given)
         # Last, for it counts where it differs from this.
         self.evaluation_config = evaluation  # type: ignore[assignment]

@@ -95,7 +95,7 @@ def test_several_learners_learn_what_one_does(training: dict[str, Any], size: in
         edges = np.linspace(0, NUM_SLOTS, ranks.size + 1).round().astype(int)
         part = rollout.slots(edges[ranks.rank], edges[ranks.rank + 1])
         for _ in range(2):
-            metrics = ppo_update(worker, {"p": part}, {"p": 3e-3}, {"p": COEFFICIENTS})["p"]
+            metrics = ppo_update(worker, {"p": part}, {"p": 3e-3}, {"p": COEFFICIENTS}, PPO)["p"]
         return weights(worker), metrics
 
     alone, expected = learn(ALONE)
@@ -141,7 +141,7 @@ def test_noise_beside_large_values_stays_small(
         worker = make_worker(config, env, ranks)
         edges = np.linspace(0, NUM_SLOTS, ranks.size + 1).round().astype(int)
         part = rollout.slots(edges[ranks.rank], edges[ranks.rank + 1])
-        return ppo_update(worker, {"p": part}, {"p": 3e-3}, {"p": COEFFICIENTS})["p"]
+        return ppo_update(worker, {"p": part}, {"p": 3e-3}, {"p": COEFFICIENTS}, PPO)["p"]
 
     for metrics in on_ranks(size, learn) if size > 1 else [learn(ALONE)]:
         assert metrics["advantage_std"] == pytest.approx(1e-3, rel=0.1)
@@ -159,7 +159,7 @@ def test_ranks_stay_equal_to_the_bit_and_reduce_gradients_once() -> None:
         worker = make_worker(config, env, ranks)
         part = rollout.slots(*((0, 1) if ranks.rank == 0 else (1, NUM_SLOTS)))  # one has few rows
         before = ranks.num_sums  # type: ignore[attr-defined]
-        ppo_update(worker, {"p": part}, {"p": 3e-3}, {"p": COEFFICIENTS})
+        ppo_update(worker, {"p": part}, {"p": 3e-3}, {"p": COEFFICIENTS}, PPO)
         return weights(worker), ranks.num_sums - before  # type: ignore[attr-defined]
 
     (one, sums), (two, _) = on_ranks(2, learn)
@@ -238,7 +238,7 @@ def test_a_rank_without_a_valid_row_takes_part(model: dict[str, Any]) -> None:
     def learn(ranks: Ranks) -> Tensor:
         worker = make_worker(config, env, ranks)
         part = rollout.without_steps() if ranks.rank else rollout
-        ppo_update(worker, {"p": part}, {"p": 3e-3}, {"p": COEFFICIENTS})
+        ppo_update(worker, {"p": part}, {"p": 3e-3}, {"p": COEFFICIENTS}, PPO)
         return weights(worker)
 
     alone = learn(ALONE)
