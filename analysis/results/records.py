@@ -111,7 +111,7 @@ class Sweep:
     trials: list[TrialRecord]
 
     def __post_init__(self) -> None:
-        shares = shares_of_time(self.trials)
+        shares = shares_of_time({trial.trial_id: trial.frame for trial in self.trials})
         for trial in self.trials:
             trial.time_shares = shares.get(trial.trial_id)
 

@@ -7,34 +7,33 @@ batching made trials slower: the seconds of 24 trials of one process would count
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
 from analysis.names import HOST, SECONDS, host_of
 
-if TYPE_CHECKING:
-    from analysis.results.records import TrialRecord
-
 _NEEDED = (HOST, "timestamp", "time_this_iter_s")
 # Results say when they were made in whole seconds, so iterations less apart follow each other.
 _RESOLUTION_S = 1.0
 
 
-def shares_of_time(trials: Sequence[TrialRecord]) -> dict[str, np.ndarray]:
+def shares_of_time(frames: Mapping[str, pd.DataFrame]) -> dict[str, np.ndarray]:
     """Return which part of each iteration's seconds is the trial's own, by trial id.
 
     While n trials of a process are under way each has 1/n of the time. So the seconds of all trials
     of a process sum up to those that it trained.
+
+    Args:
+        frames: The rows of all trials of a sweep, by trial id.
 
     Returns:
         `[iterations]` of each trial that shared a process in one of them, from 0 to 1; others are
         left out.
     """
     shares: dict[str, np.ndarray] = {}
-    for rows in _iterations(trials).values():
+    for rows in _iterations(frames).values():
         stays = pd.concat([_stays(of_trial) for _, of_trial in rows.groupby("trial")])
         edges = np.unique(stays.to_numpy())
         # Between two edges the number of trials that are there does not change.
@@ -46,22 +45,19 @@ def shares_of_time(trials: Sequence[TrialRecord]) -> dict[str, np.ndarray]:
         spent = np.interp(end, edges, own) - np.interp(start, edges, own)
         share = spent / (end - start)
         for (trial, row), value in zip(rows[["trial", "row"]].to_numpy(), share, strict=True):
-            of_trial = trials[trial]
-            whole = np.ones(len(of_trial.frame))
-            shares.setdefault(of_trial.trial_id, whole)[row] = value
+            shares.setdefault(trial, np.ones(len(frames[trial])))[row] = value
     return shares
 
 
-def _iterations(trials: Sequence[TrialRecord]) -> dict[int, pd.DataFrame]:
-    """Return the iterations of each process: `trial` and `row` by number, `start` and `end`."""
+def _iterations(frames: Mapping[str, pd.DataFrame]) -> dict[int, pd.DataFrame]:
+    """Return the iterations of each process: the `trial`, its `row`, `start` and `end`."""
     found: dict[int, list[pd.DataFrame]] = defaultdict(list)
-    for number, trial in enumerate(trials):
-        if not all(name in trial.frame for name in _NEEDED):
+    for trial, frame in frames.items():
+        if not all(name in frame for name in _NEEDED):
             continue
-        host = trial.frame[HOST].map(lambda value: host_of({HOST: value})).to_numpy(float)
+        host = frame[HOST].map(lambda value: host_of({HOST: value})).to_numpy(float)
         end, took = (
-            pd.to_numeric(trial.frame[name], errors="coerce").to_numpy(float)
-            for name in _NEEDED[1:]
+            pd.to_numeric(frame[name], errors="coerce").to_numpy(float) for name in _NEEDED[1:]
         )
         known = np.isfinite(host) & np.isfinite(end) & np.isfinite(took) & (took > 0)
         for each in np.unique(host[known]):
@@ -69,7 +65,7 @@ def _iterations(trials: Sequence[TrialRecord]) -> dict[int, pd.DataFrame]:
             found[int(each)].append(
                 pd.DataFrame(
                     {
-                        "trial": number,
+                        "trial": trial,
                         "row": rows,
                         "start": end[rows] - took[rows],
                         "end": end[rows],

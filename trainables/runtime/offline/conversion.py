@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from trainables.core.data.spaces import leaf_spaces
-from trainables.core.distributions.build import is_float_box
 from trainables.core.logs import logger
 from trainables.runtime.offline.columns import ColumnType, ColumnWriter
 from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
@@ -216,9 +216,8 @@ def _unclipped(episode: Episode, spaces: DataSpaces) -> Episode:
     on_bound = np.zeros(len(episode), bool)
     leaves = spaces.action_layout.leaves(episode.actions)
     for path, space in leaf_spaces(spaces.action, "action space").items():
-        if is_float_box(space):
-            box: Any = space
-            met = (leaves[path] <= box.low) | (leaves[path] >= box.high)
+        if isinstance(space, gym.spaces.Box) and space.dtype.kind == "f":
+            met = (leaves[path] <= space.low) | (leaves[path] >= space.high)
             on_bound |= met.reshape(len(episode), -1).any(1)
     return replace(episode, logp=np.where(on_bound, np.float32(np.nan), episode.logp))
 

@@ -117,8 +117,8 @@ class AgentLanes:
         """Let a policy that is no more have another id, for its own is that of a new one."""
         place = self._policy_ids.index(module_id)
         apart = self._policy_ids[place] = f"{module_id}{_APART}{place}"
-        parts: tuple[dict[str, Any], ...] = (self._all, self.recorded, self.fixed)
-        for lanes in parts:
+        kept: tuple[dict[str, Any], ...] = (self._all, self.recorded, self.fixed)
+        for lanes in kept:
             if module_id in lanes:
                 lanes[apart] = lanes.pop(module_id)
 
