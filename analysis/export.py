@@ -17,6 +17,7 @@ from analysis.ranking.best import BestCheckpoint, best_checkpoint
 from analysis.results.checkpoints import is_of_policy, policy_folders
 from analysis.results.records import POLICY, Sweep
 from analysis.results.rows import ResultsError, read_json
+from trainables.core.own_folders import note_copy
 
 if TYPE_CHECKING:
     from ray.tune import ResultGrid
@@ -176,7 +177,10 @@ def export_folders(
         (new / "export.json").write_text(said, encoding="utf-8")
         return new
 
-    return _replaced(out_dir, folders.values(), stage)
+    target = _replaced(out_dir, folders.values(), stage)
+    for policy_id, folder in folders.items():
+        note_copy(folder, target / policy_id)
+    return target
 
 
 def export_folder(
@@ -191,9 +195,11 @@ def export_folder(
         write: See `writer_of`.
     """
     _require_policy(policy_folder)
-    return _replaced(
+    target = _replaced(
         out_dir, [policy_folder], lambda work: _staged(policy_folder, work, whence, write)
     )
+    note_copy(policy_folder, target)
+    return target
 
 
 def _require_policy(policy_folder: Path) -> None:

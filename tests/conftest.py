@@ -23,6 +23,9 @@ os.environ["RAY_AUTH_MODE"] = "disabled"
 # Converted data lie in a folder of the session, which goes away with it.
 _data_cache = tempfile.TemporaryDirectory(prefix="tunescape-data-cache-")
 os.environ["TUNESCAPE_DATA_CACHE"] = _data_cache.name
+# No folder is known as this user's own, and nothing is noted in the user's home: what needs trust
+# is told by tests that save it themselves.
+os.environ["XDG_STATE_HOME"] = f"{os.devnull}/none"
 # A run in the background or under nohup passes ignored signals on to the sweeps that it starts.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -49,6 +49,7 @@ PUBLIC = (
     "trainables.core.policy.policy",
     "trainables.core.config.settings",
     "trainables.core.overlap",
+    "trainables.core.own_folders",
     "trainables.core.suggestions",
     "trainables.runtime.evaluation.play",
     "trainables.runtime.evaluation.needed_trust",

@@ -16,6 +16,14 @@ from trainables.core.checkpoint import CheckpointError
 from trainables.core.config.settings import CODE, Settings
 
 
+class NotTrusted(CheckpointError):
+    """A checkpoint asks for what is neither harmless nor trusted.
+
+    Who is asked to load one raises it anew without a traceback: the text says all that is to be
+    done, and where in our code it was found out is of no use to a user.
+    """
+
+
 class Doubt(NamedTuple):
     """A demand of a checkpoint that is not harmless by itself.
 
@@ -76,7 +84,7 @@ def refuse(doubts: Iterable[Doubt], trust: Collection[str], what: str) -> None:
     """Refuse what `trust` does not name.
 
     Raises:
-        CheckpointError: naming all of it, and what `trust` would have to be.
+        NotTrusted: naming all of it, and what `trust` would have to be.
     """
     trust = [trust] if isinstance(trust, str) else trust  # `in` would find its parts, too
     open_ones = [doubt for doubt in doubts if not doubt.is_settled(trust)]
@@ -84,7 +92,7 @@ def refuse(doubts: Iterable[Doubt], trust: Collection[str], what: str) -> None:
         return
     shown = list(dict.fromkeys(f"{d.setting} = {_short(d.value)} ({d.why})" for d in open_ones))
     entries = [str(entry) for entry in dict.fromkeys([*trust, *(d.entry for d in open_ones)])]
-    raise CheckpointError(
+    raise NotTrusted(
         f"{what} asks for what needs trust: {'; '.join(shown)}. If you trust who made it, pass "
         f"trust={entries!r} (on the command line --trust, once for each)"
     )

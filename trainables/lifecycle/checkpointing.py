@@ -26,7 +26,15 @@ from trainables.core.config.settings import CODE
 from trainables.core.data.lazy_mapping import LazyMapping
 from trainables.core.errors import ConfigError
 from trainables.core.logs import logger
-from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names
+from trainables.core.own_folders import trust_in
+from trainables.core.trust import (
+    Doubt,
+    NotTrusted,
+    doubts_of,
+    refuse,
+    resolved,
+    untrusted_names,
+)
 from trainables.lifecycle import encoder_sharing
 from trainables.lifecycle.chosen_policies import Chosen
 from trainables.lifecycle.folder_trainable import running
@@ -279,9 +287,13 @@ class Checkpointing(PolicyChanges):
             CheckpointError: if it is damaged or asks for what is not trusted.
         """
         chosen = Chosen(policy_ids, policy_mapping_fn, policies_to_train)
-        with local_folder(path) as folder:
-            state = _read_checkpoint(folder)
-            algorithm = cls._rebuilt(state, trust, f"checkpoint {folder}", chosen)
+        try:
+            with local_folder(path) as folder:
+                trust = trust_in(folder, _STATE, trust)
+                state = _read_checkpoint(folder)
+                algorithm = cls._rebuilt(state, trust, f"checkpoint {folder}", chosen)
+        except NotTrusted as error:
+            raise error.with_traceback(None) from None
         algorithm.callbacks("on_checkpoint_loaded")
         return algorithm
 

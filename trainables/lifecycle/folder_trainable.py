@@ -8,12 +8,14 @@ import tempfile
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
 
 from ray import tune
 from ray.train._internal.session import _TrainingResult
 
 from trainables.core.checkpoint import AnyCheckpoint, local_folder
+from trainables.core.own_folders import may_note, note_own
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,7 +68,11 @@ class FolderTrainable(tune.Trainable):
             The folder's path, which has `.checkpoint.path`, too. In a trial, where only Tune calls
             it, Tune's own result.
         """
+        is_mine = checkpoint_dir is None or may_note(Path(checkpoint_dir), "checkpoint")
         result: _TrainingResult = super().save(checkpoint_dir)
+        stored = getattr(result.checkpoint, "path", "")
+        if is_mine and os.path.isdir(stored):  # else it is in some other storage
+            note_own(Path(stored))
         if self._storage is not None:  # Tune stores results in a way that takes a str for a str
             return result
         return SavedCheckpoint(result.checkpoint, result.metrics)

@@ -18,6 +18,7 @@ from trainables.core.data.team import PLAYS_AS_TEAM
 from trainables.core.errors import ConfigError
 from trainables.core.export.onnx_program import OPSETS, export_onnx
 from trainables.core.export.torch_program import export_torch_program
+from trainables.core.own_folders import may_note, note_own
 from trainables.core.policy.action_arguments import AnyState
 from trainables.core.policy.compute_actions import keyed_actions
 from trainables.core.policy.policy import Policy
@@ -164,7 +165,11 @@ class PolicyAccess(BuiltTrainable):
 
     def export_policy_checkpoint(self, export_dir: str, policy_id: str = DEFAULT_MODULE_ID) -> Path:
         """Write a policy to a folder that `Policy.load` serves without Ray or an environment."""
-        return self._save_policy(policy_id, export_dir, self._policy_metadata())
+        is_mine = may_note(Path(export_dir), "policy")
+        folder = self._save_policy(policy_id, export_dir, self._policy_metadata())
+        if is_mine:
+            note_own(folder)
+        return folder
 
     def _save_policy(self, policy_id: str, folder: str, metadata: dict[str, Any]) -> Path:
         policy = policy_of(self.policies, policy_id)

@@ -30,12 +30,13 @@ from experiments.commands.evaluation.played_policy import environment_of
 from experiments.commands.evaluation.policy_sources import PolicySource
 from experiments.errors import ExperimentError
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.own_folders import trust_in
 from trainables.core.policy.policy import Policy
 from trainables.core.trust import doubts_of, refuse
 from trainables.runtime.evaluation.agents_watch import AgentsWatch
 from trainables.runtime.evaluation.matches.play_matches import play_matches
 from trainables.runtime.evaluation.matches.seats import against, checked_seats, groups_of
-from trainables.runtime.evaluation.needed_trust import stored_doubts
+from trainables.runtime.evaluation.needed_trust import POLICY, stored_doubts
 from trainables.runtime.evaluation.watch import Outcome, Watch
 
 if TYPE_CHECKING:
@@ -217,6 +218,7 @@ def _player(
             f"{', '.join(beside)}"
         )
     folder = beside[policy_id]
+    trust = trust_in(folder, POLICY, trust)
     if env is None:  # networks and environment in one error
         refuse(stored_doubts(folder), trust, str(folder))
     policy = Policy.load(folder, trust=trust)

@@ -12,8 +12,10 @@ from experiments.commands.evaluation.policy_sources import PolicySource
 from experiments.errors import ExperimentError
 from trainables.core.callables import UntrustedName, is_findable
 from trainables.core.config.agent_mapping import OTHERS
+from trainables.core.own_folders import Everything, is_own
 from trainables.core.policy.policy import Policy
 from trainables.runtime.evaluation.agents import SEVERAL_AGENTS
+from trainables.runtime.evaluation.needed_trust import POLICY
 
 if TYPE_CHECKING:
     from trainables.core.config.config import AlgorithmConfig
@@ -60,6 +62,8 @@ def played_agents(
         ConfigError: A policy is damaged, or names code that is not trusted; or the mapping was a
             function that cannot be found again.
     """
+    if all(is_own(folder, POLICY) for folder in (source.policies or {"": source.folder}).values()):
+        trust = Everything()
     policies, metadata = _loaded(source, trust, with_env=env is None)
     first = next(iter(policies.values()))
     environment, made_with, told = environment_of(metadata, source.folder, env, env_config, trust)

@@ -54,12 +54,14 @@ def played_policy(
         ResultsError: The folder holds no policy.
         ConfigError: The policy is damaged, or names code that is not trusted.
     """
+    from trainables.core.own_folders import trust_in
     from trainables.core.trust import refuse
-    from trainables.runtime.evaluation.needed_trust import stored_doubts
+    from trainables.runtime.evaluation.needed_trust import POLICY, stored_doubts
 
     source = folder if isinstance(folder, PolicySource) else find_policy(folder)
     if plays_agents(source):
         raise ExperimentError(f"{source.folder} plays with several agents; allowed: one of one")
+    trust = trust_in(source.folder, POLICY, trust)
     if env is None:  # networks and environment in one error
         refuse(stored_doubts(source.folder), trust, str(source.folder))
     policy = source.load(trust)
@@ -117,7 +119,7 @@ def environment_of(
     told = AlgorithmConfig.check(told)
     if env is not None:  # who names an environment vouches for it
         metadata = metadata if metadata.get(TRAINABLE) in trust else {}
-        trust = [*trust, environment]
+        trust = trust if environment in trust else [*trust, environment]
     refuse(playing_doubts(told, metadata), trust, str(folder))
     register_environment(environment, metadata)
     env_config = {**told["env_config"], **(env_config or {})}

@@ -141,10 +141,12 @@ def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
 
 
 def evaluate_command(policy: Path) -> str:
-    """Return the command that plays with a policy, with the trust that what it names needs."""
-    from trainables.runtime.evaluation.needed_trust import needed_trust
+    """Return the command that plays with a policy, with the trust that the user needs for it."""
+    from trainables.core.own_folders import is_own
+    from trainables.runtime.evaluation.needed_trust import POLICY, needed_trust
 
-    trust = [word for entry in needed_trust(policy) for word in ("--trust", entry)]
+    needed = [] if is_own(policy, POLICY) else needed_trust(policy)
+    trust = [word for entry in needed for word in ("--trust", entry)]
     return command_line("evaluate", policy, *trust)
 
 

@@ -31,10 +31,12 @@ from trainables.core.distributions.base import BoundDistribution
 from trainables.core.errors import ConfigError
 from trainables.core.networks.modules import with_values
 from trainables.core.networks.q_network import QNetwork
+from trainables.core.own_folders import trust_in
 from trainables.core.policy.acting_policy import PolicyOutput, check_weights
 from trainables.core.policy.compute_actions import ComputesActions
 from trainables.core.policy.model_view import ModelView, QModelView
 from trainables.core.policy.policy_options import trusted_options
+from trainables.core.trust import NotTrusted
 
 _FILE = "policy"
 
@@ -166,8 +168,11 @@ class Policy(ComputesActions):
             >>> policy = Policy.load("runs/quickstart/best")
             >>> action = policy.compute_single_action(obs, explore=False)
         """
-        with local_folder(folder) as path:
-            return cls._load(path, device, trust)
+        try:
+            with local_folder(folder) as path:
+                return cls._load(path, device, trust)
+        except NotTrusted as error:
+            raise error.with_traceback(None) from None
 
     @classmethod
     def _load(cls, path: Path, device: torch.device | str, trust: Collection[str]) -> Policy:
@@ -177,6 +182,7 @@ class Policy(ComputesActions):
         if is_checkpoint and not is_policy:
             path = only_policy_folder(path)
         check_whole(path)
+        trust = trust_in(path, _FILE, trust)
         state = load_state(path, _FILE)
         what = f"policy {path}"
         try:

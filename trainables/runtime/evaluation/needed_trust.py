@@ -27,6 +27,8 @@ from trainables.runtime.evaluation.agents import SEVERAL_AGENTS
 
 TRAINABLE = "trainable"
 """Key of a policy's metadata: the class that trained it, where that is not one of ours."""
+POLICY = "policy"
+"""Stem of a policy's file in its folder."""
 
 
 def needed_trust(folder: str | os.PathLike[str]) -> list[str]:
@@ -39,7 +41,8 @@ def needed_trust(folder: str | os.PathLike[str]) -> list[str]:
             policies that play together.
 
     Returns:
-        The entries; none, too, of a folder that is damaged or holds no policy: loading says so.
+        The entries, which who wrote the folder (`core.own_folders`) need not give; none of a folder
+        that is damaged or holds no policy: loading says so.
     """
     folders = _folders(folder)
     doubts = [doubt for each in folders for doubt in stored_doubts(each, known_here=False)]
@@ -90,7 +93,7 @@ def stored_doubts(folder: str | os.PathLike[str], *, known_here: bool = True) ->
         known_here: See `playing_doubts`.
     """
     try:
-        options, metadata = load_part(Path(folder), "policy", ("options", "metadata"))
+        options, metadata = load_part(Path(folder), POLICY, ("options", "metadata"))
         _, doubts = checked_options(options)
         played = metadata.get("evaluation") or metadata
         told = {key: played[key] for key in ENVIRONMENT if played.get(key) is not None}
