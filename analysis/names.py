@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,9 @@ ESTIMATED = "evaluation/ope/"
 """What off-policy estimators say: `<name>/v_target` is what they take a policy to be worth."""
 VALUE_OF_TARGET = "/v_target"
 
+_OF_A_POLICY = re.compile(
+    r"(?:policies/([^/]+)/config|algorithm_config_overrides_per_module/([^/]+))/(.+)"
+)
 _LABELS = {
     ENV_STEPS: "environment steps",
     TRAINED: "steps trained on",
@@ -53,6 +57,24 @@ def metric_label(metric: str) -> str:
     if metric.startswith(ESTIMATED) and metric.endswith(VALUE_OF_TARGET):
         return f"estimated discounted return ({estimator_of(metric)})"
     return _LABELS.get(metric, metric)
+
+
+def setting_label(name: str) -> str:
+    """Say a setting in short: of one policy of several by its id and the key, `agent_0/lr`."""
+    found = _OF_A_POLICY.fullmatch(name)
+    return name if found is None else f"{found[1] or found[2]}/{found[3]}"
+
+
+def returns_of_policies(columns: Iterable[str], within: str = "") -> dict[str, str]:
+    """Return the metrics of several policies' mean returns, by policy id; none of one policy.
+
+    Args:
+        columns: The names of a trial's metrics.
+        within: What the metrics' names begin with: nothing, or `EVALUATION`.
+    """
+    name = re.compile(rf"{within}module/([^/]+)/{RETURN}")
+    found = {match[1]: match[0] for column in columns if (match := name.fullmatch(column))}
+    return dict(sorted(found.items())) if len(found) > 1 else {}
 
 
 def estimator_of(metric: str) -> str:

@@ -18,7 +18,7 @@ from analysis.figures.common import (
     small,
 )
 from analysis.importance.scales import Scale, number, scales_of
-from analysis.names import metric_label
+from analysis.names import metric_label, setting_label
 
 if TYPE_CHECKING:
     from analysis.overview.overview import ReportData
@@ -84,7 +84,7 @@ def draw_contour(
         alt=f"Expected {metric} over {pair[0]} (across) and {pair[1]} (up), with the trials.",
         caption="Colour: the partial dependence on both. Points: the trials; star: the best one."
         + (_MOVED if "category" in (scales[pair[0]].kind, scales[pair[1]].kind) else ""),
-        title=f"{pair[0]} × {pair[1]}",
+        title=" × ".join(map(setting_label, pair)),
     )
     x, y, z = _grid(dependence, pair, across, up)
     smooth = across.kind != "category" and up.kind != "category"

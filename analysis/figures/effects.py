@@ -11,7 +11,7 @@ from analysis.figures import theme
 from analysis.figures.estimates import Estimate, draw_estimates
 from analysis.importance.effects import level_label
 from analysis.importance.scales import number
-from analysis.names import metric_label
+from analysis.names import metric_label, setting_label
 
 if TYPE_CHECKING:
     from analysis.overview.overview import ReportData
@@ -35,7 +35,10 @@ def draw_effects(frame: pd.DataFrame) -> go.Figure:
     estimates = [_estimate(levels.iloc[0]) for levels in settings]
     certain = [estimate.name for estimate in estimates if estimate.best]
     # What the page writes in backticks is code.
-    levels = [f"`{one.iloc[0]['setting']}`: {_levels(one)}" for one in settings[:_MOST]]
+    levels = [
+        f"`{setting_label(str(one.iloc[0]['setting']))}`: {_levels(one)}"
+        for one in settings[:_MOST]
+    ]
     figure = draw_estimates(
         estimates,
         f"best level less worst: {metric_label(frame.attrs['metric'])}",

@@ -14,6 +14,8 @@ from analysis.importance.scales import number
 
 _ROW = 52
 _MOST = 20
+_NAME = 36
+"""Characters of a name, above its row beside the numbers: so many fit on a phone."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def draw_estimates(
             hovertemplate=f"{theme.plain(other_name)} %{{x:.4~g}}<extra></extra>",
         )  # fmt: skip
     for row, estimate in zip(rows, shown, strict=True):
-        name = theme.short(estimate.name, 20)
+        name = theme.short(estimate.name, _NAME)
         figure.add_annotation(
             x=0, xref="paper", xanchor="left", y=float(row), yshift=20, showarrow=False,
             text=f"<b>{name}</b>" if estimate.best else name,

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from analysis.figures import theme
 from analysis.figures.common import base_figure, chosen_settings, plural, small
 from analysis.importance.scales import number
+from analysis.names import setting_label
 
 if TYPE_CHECKING:
     from analysis.overview.overview import ReportData
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _ROW = 46
 _MOST = 12
 _MOST_PAIRS = 6
+_NAME = 36
+"""Characters of a name, beside its numbers: so many fit on a phone."""
 _MEASURE = {
     "fanova": "share of the variance of the value between trials",
     "permutation": "loss of fit when the setting is shuffled",
@@ -69,10 +72,7 @@ def draw_interactions(frame: pd.DataFrame) -> go.Figure | str:
     """
     if frame.empty:
         return "No pair of settings has an interaction that is known."
-    names = [
-        f"{theme.short(first, 17)} × {theme.short(second, 17)}"
-        for first, second in zip(frame["setting"], frame["other"], strict=True)
-    ]
+    names = [_pair(*pair) for pair in zip(frame["setting"], frame["other"], strict=True)]
     return _bars(
         names[:_MOST_PAIRS],
         frame.iloc[:_MOST_PAIRS],
@@ -81,6 +81,14 @@ def draw_interactions(frame: pd.DataFrame) -> go.Figure | str:
         caption="Interaction: the share of the variance that only both together explain."
         + _trust(frame),
     )
+
+
+def _pair(first: str, second: str) -> str:
+    """Name a pair of settings in full where there is room."""
+    whole = f"{setting_label(first)} × {setting_label(second)}"
+    if len(whole) <= _NAME:
+        return theme.plain(whole)
+    return f"{theme.short(first, 17)} × {theme.short(second, 17)}"
 
 
 def _trust(frame: pd.DataFrame) -> str:
@@ -119,7 +127,7 @@ def _bars(
     for name, size, low, high, y in zip(names, sizes, *ends, heights, strict=False):
         figure.add_annotation(
             x=0, xref="paper", xanchor="left", y=float(y), yshift=19, showarrow=False,
-            text=theme.short(name) if column == "importance" else name,
+            text=theme.short(name, _NAME) if column == "importance" else name,
         )  # fmt: skip
         figure.add_annotation(
             x=1, xref="paper", xanchor="right", y=float(y), yshift=19, showarrow=False,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from analysis.names import setting_label
 from analysis.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
@@ -88,7 +89,7 @@ def plain(text: object) -> str:
 
 def short(name: object, length: int = _SHORT) -> str:
     """Leave out the middle of a long name: its end says most, `model/…/fcnet_activation`."""
-    text = str(name)
+    text = setting_label(str(name))
     if len(text) <= length:
         return plain(text)
     head = length // 3

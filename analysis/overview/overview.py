@@ -19,7 +19,16 @@ from analysis.importance.importance import (
     partial_dependence_frame,
 )
 from analysis.importance.surrogate import Surrogate, fit_surrogate
-from analysis.names import ENV_STEPS, ITERATION, SECONDS, TRAINED, finite, sign_of
+from analysis.names import (
+    ENV_STEPS,
+    EVALUATION,
+    ITERATION,
+    SECONDS,
+    TRAINED,
+    finite,
+    returns_of_policies,
+    sign_of,
+)
 from analysis.overview.best_pictures import BEST_PICTURES, BestPicture
 from analysis.overview.lineage import Exploit, read_lineage
 from analysis.ranking.agreement import agreement_frame, judged_estimates
@@ -202,6 +211,12 @@ class ReportData:
         """What counts steps: of the environment, or trained on where training steps none."""
         counts_trained = TRAINED in self._columns and ENV_STEPS not in self._columns
         return TRAINED if counts_trained else ENV_STEPS
+
+    @cached_property
+    def returns_of_policies(self) -> dict[str, str]:
+        """The metrics of several policies' returns by policy id, of what trials are judged by."""
+        within = EVALUATION if self.metric.startswith(EVALUATION) else ""
+        return returns_of_policies(self._columns, within)
 
     @cached_property
     def _columns(self) -> set[str]:

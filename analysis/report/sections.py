@@ -105,6 +105,7 @@ SECTIONS = (
         (
             Part("figures.curves:curves_by_steps", "By steps"),
             Part("figures.curves:curves_by_time", "By wall clock"),
+            Part("figures.policies:returns_by_policy", "By policy"),
         ),
     ),
     Section("parallel", "Parallel coordinates", (Part("figures.parallel:parallel_coordinates"),)),

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from analysis.comparison.outcome import Comparison
-from analysis.names import ENV_STEPS, SECONDS, finite, metric_label
-from analysis.numbers import NONE, duration, is_number, number, steps
+from analysis.names import ENV_STEPS, SECONDS, finite, metric_label, setting_label
+from analysis.numbers import NONE, duration, is_number, listed, number, steps
 from analysis.overview.groups import Group
 from analysis.overview.overview import ReportData
 from analysis.report.words import beside_estimate, is_estimate, last_interval
@@ -18,6 +18,8 @@ from analysis.results.rows import flatten
 
 MAX_ROWS = 200
 """A page with more rows helps nobody: the frame has them all."""
+_MOST_POLICIES = 6
+"""Columns of policies."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,15 @@ def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) ->
     judged = bool(data.seeds) or estimated
     beside = {"v_behavior": "Recorded", "effective_sample_size": "Effective episodes"}
     columns = ["#", "Trial", "Value", *(["95 % interval"] if judged else [])]
-    columns += [*(beside.values() if estimated else []), "Best"]
+    policies = list(data.returns_of_policies.items())[:_MOST_POLICIES]
+    columns += [*(beside.values() if estimated else []), *(policy for policy, _ in policies)]
+    columns += ["Best"]
     counted = "Env steps" if data.steps == ENV_STEPS else "Trained steps"
     hosted = bool(data.sweep.hosts)
-    columns += [counted, "Time", "Status", *(["Host"] if hosted else []), *data.settings]
+    columns += [counted, "Time", "Status", *(["Host"] if hosted else [])]
+    columns += map(setting_label, data.settings)
     numeric = [True, False, True, *[True] * judged, *[True] * (2 * estimated)]
+    numeric += [True] * len(policies)
     numeric += [True, True, True, False]
     numeric += [*([True] if hosted else []), *(name in data.numeric for name in data.settings)]
     rows = []
@@ -82,6 +88,7 @@ def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) ->
                 _cell(beside_estimate(trial, data.metric, name))
                 for name in (beside if estimated else ())
             ),
+            *(_cell(trial.last(metric)) for _, metric in policies),
             _cell(score.best),
             _cell(trial.last(data.steps)),
             Cell(duration(spent), spent),
@@ -101,6 +108,10 @@ def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) ->
             "these on average (v_behavior). Effective episodes: on how many of them the estimate "
             "rests (effective sample size, of importance weights)."
         )
+    if policies:
+        note += f" {listed([policy for policy, _ in policies])}: what each policy's agents returned"
+        left_out = len(data.returns_of_policies) - len(policies)
+        note += f"; {left_out} further ones are in the frame." if left_out else "."
     if hosted:
         note += " Host: which of the sweep's processes trained it last, counted from 0."
     if len(data.ranked) > MAX_ROWS:
@@ -142,7 +153,8 @@ def groups_table(data: ReportData, runs: list[Group]) -> Table:
             _cell(max(scores)),
         ]
         rows.append(row)
-    columns = [*names, "Seeds", "IQM", "95 % interval", "Worst seed", "Best seed"]
+    columns = [*map(setting_label, names), "Seeds", "IQM", "95 % interval"]
+    columns += ["Worst seed", "Best seed"]
     if data.mode == "min":
         columns[-2:] = ["Lowest seed", "Highest seed"]
     numeric = [*(name in data.numeric for name in names), *[True] * 5]
@@ -170,7 +182,7 @@ def final_table(data: ReportData) -> Table | None:
         "95 % interval",
         "Optimism",
         "Seeds",
-        *names,
+        *(setting_label(name.replace(".", "/")) if "." in name else name for name in names),
     ]
     numeric = [False, *[True] * 5, *(name.replace(".", "/") in data.numeric for name in names)]
     note = "Optimism: by how much the search's value was better than the one on held-out seeds."

@@ -15,6 +15,7 @@ from analysis.names import (
     estimator_of,
     finite,
     metric_label,
+    setting_label,
 )
 from analysis.numbers import count, duration, listed, number, share, steps
 from analysis.overview.groups import Group, ended_badly, groups
@@ -387,7 +388,7 @@ def _mattered(data: ReportData) -> Said:
         )
         return [said], [surrogate.reservations]
     parts = [
-        f"{row['setting']} ({share(float(row['importance']))})"
+        f"{setting_label(str(row['setting']))} ({share(float(row['importance']))})"
         for row in frame.head(3).to_dict("records")
         if float(row["importance"]) >= 0.05
     ]
