@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,12 +78,10 @@ def evaluate_agents_of(
     """Evaluate policies that act for several agents; see `evaluate_folder`.
 
     Raises:
-        ExperimentError: Videos are asked for, or a policy is missing.
-        ConfigError: A policy is damaged, or names code that is not trusted; or the mapping was a
-            function that cannot be found again.
+        ExperimentError: A policy is missing.
+        ConfigError: A policy is damaged, or names code that is not trusted; the mapping was a
+            function that cannot be found again; or the environment cannot be filmed.
     """
-    if videos:
-        raise ExperimentError("--video: episodes of several agents are not filmed")
     played = played_agents(
         source,
         env=env,
@@ -96,6 +94,10 @@ def evaluate_agents_of(
     config, trained_by = played.config, played.trained_by
     if algo is not None and algo not in played.names:
         raise ExperimentError(f"{source.folder} was trained by {trained_by}, not by {algo}")
+    if videos:
+        from trainables.runtime.evaluation.agents_video import rendering
+
+        config = rendering(config)
     about = {
         "policy": str(source.folder),
         "algorithm": trained_by,
@@ -116,6 +118,11 @@ def evaluate_agents_of(
             from experiments.commands.evaluation.agents_trace import AgentsTrace
 
             watches.append(stack.enter_context(AgentsTrace(trace, about)))
+        if videos:
+            from trainables.runtime.evaluation.agents_video import AgentsVideo
+
+            films = AgentsVideo(videos[:episodes], played.environment)
+            watches.append(stack.enter_context(closing(films)))
         stopped = stack.enter_context(stopped_by_ctrl_c())
         start = time.perf_counter()
         evaluate_agents(
@@ -141,6 +148,7 @@ def evaluate_agents_of(
         log.log.episodes,
         episodes,
         wall_s,
+        {number: path for number, path in enumerate(videos[:episodes]) if path.is_file()},
         notes=notes_of(len(log.log), episodes, filmed_apart=False, left_out=[]),
         modules=log.modules,
         agents=log.agents,

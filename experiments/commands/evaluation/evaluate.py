@@ -78,7 +78,7 @@ def evaluate_folder(
             that it was trained for.
         policy_id: Which policy plays against an opponent, of several.
         terminal: Where a human plays.
-        videos: Files for the first episodes, one each; with several agents there are none.
+        videos: Files for the first episodes, one each; against an opponent there are none.
         trace: A parquet file for every step.
         trace_images: Whether observations of more than `MAX_ELEMENTS` numbers go there, too.
         open_loop: A picture, or a film, of what a world model expects of the first episode.
@@ -113,7 +113,7 @@ def evaluate_folder(
             if policy_mapping is not None:
                 raise ExperimentError("--policy-mapping: with --opponent, --seat says who acts")
             if videos:
-                raise ExperimentError("--video: episodes of several agents are not filmed")
+                raise ExperimentError("--video: games against an --opponent are not filmed")
             from experiments.commands.evaluation.against import evaluate_against
 
             return evaluate_against(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import imageio_ffmpeg
 import numpy as np
 import pandas as pd
 import pytest
+from telling_agents import TellingAgents
 from typer.testing import CliRunner
 
 from analysis.errors import ResultsError
@@ -284,13 +286,58 @@ def test_a_trace_has_a_row_for_each_action_of_an_agent(checkpoint: Path, tmp_pat
     assert not frame.duplicated(["episode", "step", "agent"]).any()
 
 
+class Drawn(TellingAgents):
+    """Its picture says the episode by its green, and the step by its red."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_fps": 5}
+
+    def __init__(self, env_config: Any = None):
+        super().__init__(env_config)
+        self.render_mode = (env_config or {}).get("render_mode")
+
+    def render(self) -> np.ndarray:
+        color = [40 * self.t, 100 * self.slot, 0]
+        return np.broadcast_to(np.array(color, np.uint8), (32, 48, 3))
+
+
+def test_episodes_of_several_agents_are_filmed(tmp_path: Path) -> None:
+    """Frame by frame the episodes that are played without a film, too."""
+    checkpoint = tmp_path / "saved"
+    policies = {"policies": {"a": None, "b": None}, "policy_mapping_fn": {"*": "a"}}
+    with PPO(config=config(env=Drawn, env_config={"length": 4}, **policies)) as algo:
+        algo.save(str(checkpoint))
+    options: dict[str, Any] = {"episodes": 3, "num_envs": 2, "trust": [f"{__name__}:Drawn"]}
+    files = [tmp_path / "films" / f"{n}.mp4" for n in range(2)]
+    filmed = evaluate_folder(checkpoint, **options, videos=files)
+    plain = evaluate_folder(checkpoint, **options)
+    assert [e.outcome for e in filmed.episodes] == [e.outcome for e in plain.episodes]
+    assert filmed.videos == dict(enumerate(files)) and plain.videos == {}
+    assert sorted(path.name for path in files[0].parent.iterdir()) == ["0.mp4", "1.mp4"]
+    for slot, file in enumerate(files):
+        frames = imageio_ffmpeg.read_frames(str(file))
+        about = next(frames)
+        size, fps = about["size"], about["fps"]
+        colors = [np.frombuffer(f, np.uint8).reshape(-1, 3).mean(0).round() for f in frames]
+        assert (size, fps) == ((48, 32), 5)
+        expected = [[40 * t, 100 * slot, 0] for t in range(5)]
+        np.testing.assert_allclose(colors, expected, atol=8)
+    with pytest.raises(ConfigError, match="render_mode"):  # it was told another one
+        evaluate_folder(
+            checkpoint, **options, env=f"{__name__}:Undrawn", videos=[tmp_path / "x.mp4"]
+        )
+
+
+class Undrawn(TellingAgents):
+    """It renders nothing."""
+
+
 def test_what_cannot_be_played_is_refused(checkpoint: Path, tmp_path: Path) -> None:
     for text in ("a", "agent_0=", "=b"):
         with pytest.raises(ExperimentError, match=r"--policy-mapping.*allowed"):
             evaluate_folder(checkpoint, episodes=1, policy_mapping=text)
     with pytest.raises(ExperimentError, match=r"holds no policy 'z'.*there are a, b"):
         evaluate_folder(checkpoint, episodes=1, policy_mapping="*=z")
-    with pytest.raises(ExperimentError, match="not filmed"):
+    with pytest.raises(ConfigError, match=r"--video: env 'multi_agent_cartpole'.*draws nothing"):
         evaluate_folder(checkpoint, episodes=1, videos=[tmp_path / "v.mp4"])
     with pytest.raises(ExperimentError, match=r"holds no policy 'b'.*'\*=a'"):
         evaluate_folder(checkpoint / "policies" / "a", episodes=1)

@@ -83,11 +83,7 @@ class VideoRecorder(gym.Wrapper):
         self._file: Generator[None, Any, None] | None = None
         self._path = Path()
         check_encoder(video.asked_by)
-        if env.render_mode != "rgb_array":
-            raise ConfigError(
-                f"{video.asked_by}: env {name!r} has render_mode {env.render_mode!r}; it must take "
-                "render_mode='rgb_array' and render arrays"
-            )
+        check_renders(env, f"{video.asked_by}: env {name!r}")
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -125,23 +121,12 @@ class VideoRecorder(gym.Wrapper):
         self._first_frame = self._frame() if due else None
 
     def _frame(self) -> np.ndarray:
-        whose = f"{self._video.asked_by}: env {self._name!r}"
-        try:
-            frame: Any = self.env.render()
-        except Exception as error:
-            raise ConfigError(f"{whose} cannot render: {type(error).__name__}: {error}") from error
-        if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] == 3):
-            raise ConfigError(
-                f"{whose} rendered a {type(frame).__name__} of shape "
-                f"{getattr(frame, 'shape', None)}, not an array [height, width, 3]"
-            )
-        return _as_picture(frame)
+        return rendered(self.env, f"{self._video.asked_by}: env {self._name!r}")
 
     def _open(self, first: np.ndarray) -> None:
         self._path = self._video.path(self._episode)
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        fps = float(self.metadata.get("render_fps") or _DEFAULT_FPS)
-        self._file = open_mp4(_unfinished(self._path), first, fps)
+        self._file = open_mp4(_unfinished(self._path), first, fps_of(self))
         self._write(first)
 
     def _write(self, frame: np.ndarray) -> None:
@@ -166,6 +151,51 @@ class VideoRecorder(gym.Wrapper):
         """Take over `get_state`'s."""
         self._first_frame = None
         self._episode, self._begun = int(state["episode"]), bool(state["begun"])
+
+
+def check_renders(env: Any, whose: str) -> None:
+    """Raise unless an environment renders arrays.
+
+    Args:
+        env: The environment, of one or of several agents.
+        whose: Its name and what asks, for the message.
+
+    Raises:
+        ConfigError: naming its render mode.
+    """
+    mode = getattr(env, "render_mode", None)
+    if mode != "rgb_array":
+        raise ConfigError(
+            f"{whose} has render_mode {mode!r}; it must take render_mode='rgb_array' and render "
+            "arrays"
+        )
+
+
+def rendered(env: Any, whose: str) -> np.ndarray:
+    """Return what an environment looks like now, bytes `[height, width, 3]`.
+
+    Args:
+        env: See `check_renders`.
+        whose: See `check_renders`.
+
+    Raises:
+        ConfigError: if it cannot render, or renders something else.
+    """
+    try:
+        frame: Any = env.render()
+    except Exception as error:
+        raise ConfigError(f"{whose} cannot render: {type(error).__name__}: {error}") from error
+    if not (isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] == 3):
+        raise ConfigError(
+            f"{whose} rendered a {type(frame).__name__} of shape "
+            f"{getattr(frame, 'shape', None)}, not an array [height, width, 3]"
+        )
+    return _as_picture(frame)
+
+
+def fps_of(env: Any) -> float:
+    """Return how many frames of an environment are a second."""
+    return float((getattr(env, "metadata", None) or {}).get("render_fps") or _DEFAULT_FPS)
 
 
 def open_mp4(path: Path, first: np.ndarray, fps: float) -> Generator[None, Any, None]:
