@@ -216,7 +216,6 @@ def a2c_update(
     }
     for module_id, batch in batches.items():
         config: A2CConfig = worker.config_of(module_id)
-        policy = worker.policies[module_id]
         ids = batch.pop("ids", None)
         scale = advantage_scale(batch, config, worker.ranks)
         if config.normalize_advantages:

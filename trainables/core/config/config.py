@@ -134,7 +134,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
         evaluation = given.pop("evaluation_config")
         super().update_from_dict(given)
         # Last, for it counts where it differs from this.
-        self.evaluation_config = evaluation  # type: ignore[assignment]
+        self.evaluation_config = evaluation
         return self
 
     def __setattr__(self, name: str, value: Any) -> None:
