@@ -329,6 +329,12 @@ def test_whole_numbers_are_no_categories(tmp_path: Path, caplog: pytest.LogCaptu
         source.infer_spaces()
 
 
+def test_a_column_goes_before_its_leaves(tmp_path: Path) -> None:
+    line = batch() | {"obs/x": [1.0] * 4}
+    spaces = find_source(json_file(tmp_path / "a.json", line)).infer_spaces()
+    assert spaces.observation == gym.spaces.Box(-np.inf, np.inf, (4,))
+
+
 def test_packed_bytes_are_told_as_such(tmp_path: Path) -> None:
     obs = packed(np.zeros((4, 6, 6), np.uint8))
     line = batch(obs=obs, new_obs=obs)

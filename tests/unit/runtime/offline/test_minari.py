@@ -249,6 +249,10 @@ def chunk(group: Any, name: str) -> None:
     group.create_dataset(name, (4, 4), np.float32, chunks=(2**27, 4), maxshape=(None, 4))
 
 
+def one_number(group: Any, name: str) -> None:
+    group.create_dataset(name, data=1.0)
+
+
 def pictures(group: Any, name: str) -> None:
     from PIL import Image
 
@@ -265,7 +269,7 @@ def test_what_hdf5_would_read_elsewhere_or_make_of_few_bytes_is_refused(
     cases = {
         "link into another file": linked(other, "x"),
         **{make.__name__: make for make in (soft, in_itself, twice, external, virtual)},
-        **{make.__name__: make for make in (declared, chunk, pictures)},
+        **{make.__name__: make for make in (declared, chunk, pictures, one_number)},
     }
 
     def load(make: Callable[[Any, str], Any]) -> None:

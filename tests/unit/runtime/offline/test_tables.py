@@ -130,7 +130,16 @@ def test_what_is_missing_is_told_with_the_cure(tmp_path: Path, golden: Golden) -
 
 
 def test_what_is_no_table(tmp_path: Path) -> None:
-    for text in ("", '"', "\0", "obs,action\n1\n", "a,a\n1,2\n"):
-        (tmp_path / "a.csv").write_text(text)
-        with pytest.raises(ConfigError, match=r"a\.csv[,:]"):
+    for text in (
+        b"",
+        b'"',
+        b"\0",
+        b"obs,action\n1\n",
+        b"a,a\n1,2\n",
+        b"\xfc,a\n",
+        b'a,b\n"1\n2\n",1,1\n',
+    ):
+        (tmp_path / "a.csv").write_bytes(text)
+        with pytest.raises(ConfigError, match=r"a\.csv[,:]") as raised:
             load(tmp_path / "a.csv", tmp_path / "cache", obs_columns=["obs"])
+        assert "\n" not in str(raised.value)

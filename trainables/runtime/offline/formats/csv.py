@@ -35,9 +35,11 @@ class CsvSteps(ParquetSteps):
         self.num_rows, self.has_episodes, self.spaces = 0, False, None
         try:
             self.schema = self._reader(None).schema
+            names = self.schema.names
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise DataError(f"{name}: it is no CSV file: {error}") from None
-        self.columns = StepColumns(self.schema.names, name, given)
+            reason = " ".join(str(error).split())
+            raise DataError(f"{name}: it is no CSV file: {reason}") from None
+        self.columns = StepColumns(names, name, given)
 
     def _read(self, columns: list[str], size: int) -> Iterator[pa.RecordBatch]:
         num_rows = 0

@@ -64,7 +64,7 @@ def _guess(line: Line, ours: str) -> gym.Space:
     """Return the space of a line's observations or actions, with choices not counted yet."""
     columns = line.columns.leaf_columns(ours)
     root = line.columns[ours]
-    if columns == [root]:
+    if root in columns:
         return _space_of(line.values[root], ours, line.at.of(root))
     tree: dict[str, Any] = {}
     for column in columns:

@@ -72,7 +72,7 @@ def _first_guess(file: ParquetSteps, ours: str) -> gym.Space:
     for row, batch in file.batches(columns, 1):
         root = file.columns[ours]
         at = Place(file.name, row)
-        if columns == [root]:
+        if root in columns:
             return _space_of(batch.column(root), ours, at.of(root))
         parts: dict[str, Any] = {}
         for column in columns:

@@ -195,6 +195,8 @@ def _rows(
         except (KeyError, IndexError, TypeError):
             raise place.error(f"there is no part {path!r}, which {layout.space} needs") from None
         values = np.asarray(leaf)
+        if not values.ndim:
+            raise place.error("it is one number, not one a step")
         if len(values) != length:
             raise place.error(f"it has {len(values)} rows, not {length}", min(len(values), length))
         space = layout.leaf_spaces[path]

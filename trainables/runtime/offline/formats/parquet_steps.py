@@ -74,15 +74,15 @@ class ParquetSteps:
                 pre_buffer=False,
                 page_checksum_verification=True,  # of files that have them, as ours do
             )
+            self.schema = self._file.schema_arrow
+            names = self.schema.names  # which may be no texts
         except DataError:
             raise
         except _DAMAGE as error:
             raise DataError(f"{name}: it is no whole Parquet file: {_reason(error)}") from None
-        self.schema = self._file.schema_arrow
         self.num_rows: int = self._file.metadata.num_rows
         self.has_episodes = is_of_episodes(self.schema)
-        names = _SAID_BY_EPISODES if self.has_episodes else self.schema.names
-        self.columns = StepColumns(names, name, given)
+        self.columns = StepColumns(_SAID_BY_EPISODES if self.has_episodes else names, name, given)
         self.spaces = self._stated()
 
     @property
