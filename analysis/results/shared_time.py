@@ -6,34 +6,37 @@ batching made trials slower: the seconds of 24 trials of one process would count
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from analysis.names import HOST, SECONDS, host_of
 
+if TYPE_CHECKING:
+    from analysis.results.records import TrialRecord
+
 _NEEDED = (HOST, "timestamp", "time_this_iter_s")
 # Results say when they were made in whole seconds, so iterations less apart follow each other.
 _RESOLUTION_S = 1.0
+_ALONE = 0.9  # of an iteration's seconds
 
 
-def shares_of_time(frames: Mapping[str, pd.DataFrame]) -> dict[str, np.ndarray]:
+def shares_of_time(trials: Sequence[TrialRecord]) -> dict[str, np.ndarray]:
     """Return which part of each iteration's seconds is the trial's own, by trial id.
 
     While n trials of a process are under way each has 1/n of the time. So the seconds of all trials
     of a process sum up to those that it trained.
-
-    Args:
-        frames: The rows of all trials of a sweep, by trial id.
 
     Returns:
         `[iterations]` of each trial that shared a process in one of them, from 0 to 1; others are
         left out.
     """
     shares: dict[str, np.ndarray] = {}
-    for rows in _iterations(frames).values():
+    for rows in _iterations(trials).values():
         stays = pd.concat([_stays(of_trial) for _, of_trial in rows.groupby("trial")])
         edges = np.unique(stays.to_numpy())
         # Between two edges the number of trials that are there does not change.
@@ -45,19 +48,74 @@ def shares_of_time(frames: Mapping[str, pd.DataFrame]) -> dict[str, np.ndarray]:
         spent = np.interp(end, edges, own) - np.interp(start, edges, own)
         share = spent / (end - start)
         for (trial, row), value in zip(rows[["trial", "row"]].to_numpy(), share, strict=True):
-            shares.setdefault(trial, np.ones(len(frames[trial])))[row] = value
+            of_trial = trials[trial]
+            whole = np.ones(len(of_trial.frame))
+            shares.setdefault(of_trial.trial_id, whole)[row] = value
     return shares
 
 
-def _iterations(frames: Mapping[str, pd.DataFrame]) -> dict[int, pd.DataFrame]:
-    """Return the iterations of each process: the `trial`, its `row`, `start` and `end`."""
+class Batching(NamedTuple):
+    """What it took to train trials that shared processes.
+
+    Attributes:
+        trials: How many there were.
+        processes: How many they shared.
+        seconds: For which they trained: the process that trained for longest.
+        num_alone: Iterations during which a trial had its process for itself.
+        alone_s: Their median seconds; NaN if there are none.
+        one_by_one_s: What all iterations would have taken at that pace, one trial at a time in each
+            process: an estimate; NaN if there are none.
+    """
+
+    trials: int
+    processes: int
+    seconds: float
+    num_alone: int
+    alone_s: float
+    one_by_one_s: float
+
+
+def batching_of(trials: Sequence[TrialRecord]) -> Batching | None:
+    """Return what trials that shared processes took; None if none did.
+
+    How long a trial takes alone is read off iterations in which its process trained no other one:
+    of trials that begin before, or go on after, the others. A trial's first iteration is slower
+    than others, and counts only where there is no other.
+    """
+    found = _iterations(trials)
+    if not found:
+        return None
+    rows = pd.concat(found.values())
+    shares = shares_of_time(trials)
+    places = rows[["trial", "row"]].to_numpy()
+    share = np.array([shares[trials[trial].trial_id][row] for trial, row in places])
+    process = np.repeat(list(found), [len(part) for part in found.values()])
+    trained = np.bincount(process, weights=share * (rows["end"] - rows["start"]).to_numpy())
+    alone = rows[share > _ALONE]
+    later = alone[alone["row"] > 0]
+    alone = later if len(later) else alone
+    took = alone["end"] - alone["start"]
+    pace = float(took.median()) if len(took) else math.nan
+    return Batching(
+        rows["trial"].nunique(),
+        len(found),
+        float(trained.max()),
+        len(alone),
+        pace,
+        pace * len(rows) / len(found),
+    )
+
+
+def _iterations(trials: Sequence[TrialRecord]) -> dict[int, pd.DataFrame]:
+    """Return the iterations of each process: `trial` and `row` by number, `start` and `end`."""
     found: dict[int, list[pd.DataFrame]] = defaultdict(list)
-    for trial, frame in frames.items():
-        if not all(name in frame for name in _NEEDED):
+    for number, trial in enumerate(trials):
+        if not all(name in trial.frame for name in _NEEDED):
             continue
-        host = frame[HOST].map(lambda value: host_of({HOST: value})).to_numpy(float)
+        host = trial.frame[HOST].map(lambda value: host_of({HOST: value})).to_numpy(float)
         end, took = (
-            pd.to_numeric(frame[name], errors="coerce").to_numpy(float) for name in _NEEDED[1:]
+            pd.to_numeric(trial.frame[name], errors="coerce").to_numpy(float)
+            for name in _NEEDED[1:]
         )
         known = np.isfinite(host) & np.isfinite(end) & np.isfinite(took) & (took > 0)
         for each in np.unique(host[known]):
@@ -65,7 +123,7 @@ def _iterations(frames: Mapping[str, pd.DataFrame]) -> dict[int, pd.DataFrame]:
             found[int(each)].append(
                 pd.DataFrame(
                     {
-                        "trial": trial,
+                        "trial": number,
                         "row": rows,
                         "start": end[rows] - took[rows],
                         "end": end[rows],

@@ -49,6 +49,8 @@ class Progress(tune.Callback):
         seeds: How many seeds a trial trains.
         time_budget_s: The sweep's time limit, if it has one.
         interval_s: Least seconds between two drawings.
+        names_hosts: Whether the live table says in which process a trial is, where trials share
+            some.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Progress(tune.Callback):
         seeds: int = 1,
         time_budget_s: float | None = None,
         interval_s: float = 1.0,
+        names_hosts: bool = False,
     ) -> None:
         if mode not in ("max", "min"):
             raise ValueError(f'mode must be "max" or "min", got {mode!r}')
@@ -72,6 +75,7 @@ class Progress(tune.Callback):
         self.seeds = seeds
         self.time_budget_s = time_budget_s
         self.interval_s = interval_s
+        self.names_hosts = names_hosts
         self._console = console
         self._reset()
 
@@ -92,6 +96,7 @@ class Progress(tune.Callback):
     def __getstate__(self) -> dict[str, Any]:
         """Leaves the console, which cannot be pickled, out of Tune's tuner.pkl."""
         names = ("metric", "mode", "total_trials", "name", "seeds", "time_budget_s", "interval_s")
+        names += ("names_hosts",)
         return {name: getattr(self, name) for name in names} | {"_console": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -312,7 +317,7 @@ class Progress(tune.Callback):
             speed=self._speeds.of(trial) if status == "running" else None,
             seconds=self._trained_s(trial, status),
             is_best=is_best,
-            host=host_of(result),
+            host=host_of(result) if self.names_hosts else None,
         )
 
     def _trained_s(self, trial: Trial, status: str) -> float | None:

@@ -155,7 +155,7 @@ def run_sweep(
             )
         with sweep_lock(sweep.folder):
             check_storage(sweep.storage, sweep.folder)  # another may have begun it since
-            prepared = prepare_tuner(sweep, history, study, console=console)
+            prepared = prepare_tuner(sweep, history, study, console=console, verbosity=verbosity)
             _tell(prepared, reachable)
             unused.pop_all()
             return fit(sweep, prepared, RunOptions(console, verbosity), _hold_final)
@@ -212,7 +212,9 @@ def resume_sweep(
         ):
             sweep = sweep.on_this_ray()
             _check_cluster(sweep)
-            prepared = restore_tuner(sweep, errored=errored, console=console, study=study)
+            prepared = restore_tuner(
+                sweep, errored=errored, console=console, verbosity=verbosity, study=study
+            )
             if spec != saved:
                 write_spec(spec, path / SPEC_FILE)
             _tell(prepared, reachable)

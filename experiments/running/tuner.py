@@ -58,7 +58,12 @@ def build_tuner(spec: SweepSpec) -> tune.Tuner:
 
 
 def prepare_tuner(
-    sweep: Sweep, history: History, study: StudyCopy | None, *, console: Console | None = None
+    sweep: Sweep,
+    history: History,
+    study: StudyCopy | None,
+    *,
+    console: Console | None = None,
+    verbosity: int = 0,
 ) -> PreparedSweep:
     """Return what `build_tuner` does, with what the runner needs afterwards.
 
@@ -67,6 +72,7 @@ def prepare_tuner(
         history: What the search starts from.
         study: Where a copy of the study is kept, if there is to be one.
         console: Where progress is shown.
+        verbosity: See `experiments.running.runner.run_sweep`.
     """
     doing("preparing the sweep")
     from ray import tune
@@ -109,7 +115,7 @@ def prepare_tuner(
     if hosts is not None:
         callbacks.append(HostWatch())
     # Those of the spec come last: a resume may have more of them, and Tune goes by their places.
-    callbacks += [_progress(sweep, console), *own]
+    callbacks += [_progress(sweep, console, verbosity), *own]
 
     config = dict(spec.config)
     if spec.seed is not None and spec.seeds is None and takes_seed(trainable):
@@ -152,6 +158,7 @@ def restore_tuner(
     *,
     errored: Errored = "keep",
     console: Console | None = None,
+    verbosity: int = 0,
     study: StudyCopy | None = None,
 ) -> PreparedSweep:
     """Return the Tuner of a sweep that was begun, with the searcher, scheduler and logger it had.
@@ -162,6 +169,7 @@ def restore_tuner(
         errored: Whether trials that failed are left as they are ("keep"), go on from their latest
             checkpoint ("retry") or start anew ("restart").
         console: Where progress is shown.
+        verbosity: See `experiments.running.runner.run_sweep`.
         study: Where a copy of the study is kept.
 
     Raises:
@@ -211,7 +219,7 @@ def restore_tuner(
     if mlflow is not None:
         mlflow.start_anew(changes.restarted)
     next(c for c in run_config.callbacks if isinstance(c, SweepKeeper)).apply(changes)
-    progress = _progress(sweep, console)
+    progress = _progress(sweep, console, verbosity)
     run_config.callbacks = [
         progress if isinstance(c, Progress) else c
         for c in run_config.callbacks
@@ -266,7 +274,7 @@ def _resumed_limit(limiter: Any, sweep: Sweep) -> int:
     return sweep.at_once
 
 
-def _progress(sweep: Sweep, console: Console | None) -> Progress:
+def _progress(sweep: Sweep, console: Console | None, verbosity: int) -> Progress:
     from experiments.monitor.progress import Progress
 
     spec = sweep.spec
@@ -278,6 +286,7 @@ def _progress(sweep: Sweep, console: Console | None) -> Progress:
         console=console,
         seeds=len(spec.seeds.values) if spec.seeds else 1,
         time_budget_s=spec.time_budget_s,
+        names_hosts=verbosity > 0,
     )
 
 

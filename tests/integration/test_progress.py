@@ -96,15 +96,18 @@ def test_without_a_terminal_there_is_a_line_per_event() -> None:
 
 
 def test_trials_that_share_processes_say_which_one() -> None:
-    lines, table = _progress(terminal=False), _progress(terminal=True)
+    lines, table, brief = (_progress(terminal=terminal) for terminal in (False, True, True))
+    table.names_hosts = True  # as -v asks for
     trials = [_trial("aaa", "TERMINATED", 10.0), _trial("bbb", "TERMINATED", 9.0)]
     for host, trial in enumerate(trials):
         trial.last_result["host"] = host
         lines.on_trial_complete(1, trials, trial)
     ends = [line.split("iteration=2", 1)[1].split() for line in _output(lines).splitlines()]
     assert ends == [["host=0", "best", "so", "far"], ["host=1"]]
-    table.on_step_end(1, trials)
-    table.stop()
+    for shown in (table, brief):
+        shown.on_step_end(1, trials)
+        shown.stop()
+    assert "host" not in _output(brief)
     last = [line.split()[-1] for line in _output(table).splitlines() if line[:3] in ("aaa", "bbb")]
     assert last[:2] == ["0", "1"]
 

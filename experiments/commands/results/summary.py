@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from analysis.names import ENV_STEPS, ITERATION, SECONDS
-from analysis.numbers import cell, clock
+from analysis.numbers import cell, clock, count, duration
 from analysis.overview.lineage import LINEAGE_FILE
 from analysis.ranking.held_out import Candidate, winner_caution
 from analysis.results.schedulers import POPULATION
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console, ConsoleOptions, RenderResult
 
+    from analysis.results.records import TrialRecord
     from experiments.running.final import Final
     from experiments.running.results import Outcome
 
@@ -46,6 +47,8 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
     if not outcome.all_failed and outcome.num_trials:
         _show_leaderboard(outcome, spec, console)
         show_seeds(spec, console)
+        if spec.trial_batching and (line := batching_line(outcome.records.trials)):
+            say(console, line)
     if outcome.final is not None:
         show_final(outcome.final, spec, console)
     if outcome.effects_table is not None:
@@ -220,8 +223,8 @@ def _show_failures(outcome: Outcome, console: Console) -> None:
     first = {cause: trial for trial, cause in reversed(outcome.failures)}
     total = len(outcome.failures)
     say(console, f"{total} of {outcome.num_trials} trials failed:")
-    for cause, count in causes.most_common():
-        trials = f"{count} trials, e.g. {first[cause]}" if count > 1 else f"trial {first[cause]}"
+    for cause, times in causes.most_common():
+        trials = f"{times} trials, e.g. {first[cause]}" if times > 1 else f"trial {first[cause]}"
         say(console, f"  {trials}: {cause}")
 
 
@@ -229,9 +232,33 @@ def show_seeds(spec: SweepSpec, console: Console) -> None:
     """Say how the trials' values are to be read."""
     if spec.seeds is None:
         return
-    count = len(spec.seeds.values)
-    text = f"Each trial is {count} seeds: its value is their interquartile mean (IQM)."
-    say(console, f"{text} {interval_caution(count)}".rstrip())
+    num_seeds = len(spec.seeds.values)
+    text = f"Each trial is {num_seeds} seeds: its value is their interquartile mean (IQM)."
+    say(console, f"{text} {interval_caution(num_seeds)}".rstrip())
+
+
+def batching_line(trials: Sequence[TrialRecord]) -> str:
+    """Say what sharing processes saved, as far as it can be told; nothing where no trial did."""
+    from analysis.results.shared_time import batching_of
+
+    found = batching_of(trials)
+    if found is None:
+        return ""
+    took = (
+        f"trial_batching: {count(found.trials, 'trial')} in {count(found.processes, 'process')} "
+        f"trained for {duration(found.seconds)}."
+    )
+    if not found.num_alone:
+        return (
+            f"{took} What that saved is not known: no trial was alone in its process for an "
+            "iteration, from which it could be estimated."
+        )
+    return (
+        f"{took} One at a time in each process they would have taken about "
+        f"{duration(found.one_by_one_s)}: an estimate, from "
+        f"{count(found.num_alone, 'iteration')} of trials that were alone in their process "
+        f"(median {duration(found.alone_s)})."
+    )
 
 
 def show_final(final: Final, spec: SweepSpec, console: Console) -> None:

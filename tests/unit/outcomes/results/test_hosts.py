@@ -22,6 +22,8 @@ from analysis import (
     write_frame,
 )
 from analysis.names import HOST, host_of
+from analysis.results.shared_time import batching_of
+from experiments.commands.results.summary import batching_line
 
 
 @pytest.mark.parametrize(
@@ -162,3 +164,21 @@ def test_a_comparison_counts_shared_time_once(tmp_path: Path) -> None:
         {"batched": 16 / 3600, "alone": 24 / 3600}
     )
     assert compare(folders, x="time_total_s").budget == pytest.approx(2)
+
+
+def test_what_sharing_saved_is_an_estimate_from_iterations_alone(tmp_path: Path) -> None:
+    """Four trials of ten iterations in 20 s; one goes on alone, an iteration a second."""
+    together = [2.0] * 10
+    trials = {n: {"rows": seconds_rows(0, 0, *together)} for n in "abc"}
+    trials["d"] = {"rows": seconds_rows(0, 0, *together, *[1.0] * 5)}
+    found = load_sweep(make_sweep(tmp_path, trials, "uneven")).trials
+    assert batching_of(found) == (4, 1, 25.0, 5, 1.0, 45.0)
+    assert batching_line(found) == (
+        "trial_batching: 4 trials in 1 process trained for 25 s. One at a time in each process "
+        "they would have taken about 45 s: an estimate, from 5 iterations of trials that were alone in their "
+        "process (median 1 s)."
+    )
+    even = load_sweep(make_sweep(tmp_path, {n: trials[n] for n in "abc"}, "even")).trials
+    assert "What that saved is not known: no trial was alone" in batching_line(even)
+    own = {n: {"rows": seconds_rows(None, 0, 1.0)} for n in "ab"}
+    assert batching_line(load_sweep(make_sweep(tmp_path, own, "own")).trials) == ""
