@@ -95,8 +95,8 @@ class Progress(tune.Callback):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves the console, which cannot be pickled, out of Tune's tuner.pkl."""
-        names = ("metric", "mode", "total_trials", "name", "seeds", "time_budget_s", "interval_s")
-        names += ("names_hosts",)
+        names = ["metric", "mode", "total_trials", "name", "seeds", "time_budget_s", "interval_s"]
+        names += ["names_hosts"]
         return {name: getattr(self, name) for name in names} | {"_console": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
