@@ -55,7 +55,9 @@ def shares_of_time(trials: Sequence[TrialRecord]) -> dict[str, np.ndarray]:
 
 
 class Batching(NamedTuple):
-    """What it took to train trials that shared processes.
+    """What it took to train trials that shared processes, after each one's first iteration.
+
+    That one also starts things up, which a trial alone would have to do, too.
 
     Attributes:
         trials: How many there were.
@@ -79,25 +81,24 @@ def batching_of(trials: Sequence[TrialRecord]) -> Batching | None:
     """Return what trials that shared processes took; None if none did.
 
     How long a trial takes alone is read off iterations in which its process trained no other one:
-    of trials that begin before, or go on after, the others. A trial's first iteration is slower
-    than others, and counts only where there is no other.
+    of trials that begin before, or go on after, the others.
     """
     found = _iterations(trials)
     if not found:
         return None
+    num_trials = pd.concat(found.values())["trial"].nunique()
+    found = {host: part[part["row"] > 0] for host, part in found.items()}
     rows = pd.concat(found.values())
     shares = shares_of_time(trials)
     places = rows[["trial", "row"]].to_numpy()
     share = np.array([shares[trials[trial].trial_id][row] for trial, row in places])
-    process = np.repeat(list(found), [len(part) for part in found.values()])
-    trained = np.bincount(process, weights=share * (rows["end"] - rows["start"]).to_numpy())
-    alone = rows[share > _ALONE]
-    later = alone[alone["row"] > 0]
-    alone = later if len(later) else alone
-    took = alone["end"] - alone["start"]
-    pace = float(took.median()) if len(took) else math.nan
+    process = np.repeat(np.arange(len(found)), [len(part) for part in found.values()])
+    took = (rows["end"] - rows["start"]).to_numpy()
+    trained = np.bincount(process, weights=share * took, minlength=len(found))
+    alone = took[share > _ALONE]
+    pace = float(np.median(alone)) if len(alone) else math.nan
     return Batching(
-        rows["trial"].nunique(),
+        num_trials,
         len(found),
         float(trained.max()),
         len(alone),

@@ -246,7 +246,7 @@ def batching_line(trials: Sequence[TrialRecord]) -> str:
         return ""
     took = (
         f"trial_batching: {count(found.trials, 'trial')} in {count(found.processes, 'process')} "
-        f"trained for {duration(found.seconds)}."
+        f"trained for {duration(found.seconds)}, without each one's first iteration."
     )
     if not found.num_alone:
         return (
