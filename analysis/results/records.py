@@ -111,9 +111,9 @@ class Sweep:
     trials: list[TrialRecord]
 
     def __post_init__(self) -> None:
-        shares = shares_of_time({trial.trial_id: trial.frame for trial in self.trials})
-        for trial in self.trials:
-            trial.time_shares = shares.get(trial.trial_id)
+        shares = shares_of_time([trial.frame for trial in self.trials])
+        for trial, of_trial in zip(self.trials, shares, strict=True):
+            trial.time_shares = of_trial
 
     @property
     def hosts(self) -> dict[int, int]:

@@ -9,15 +9,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from analysis.names import HOST, SECONDS, host_of
-
-if TYPE_CHECKING:
-    from analysis.results.records import TrialRecord
 
 _NEEDED = (HOST, "timestamp", "time_this_iter_s")
 # Results say when they were made in whole seconds, so iterations less apart follow each other.
@@ -25,18 +22,20 @@ _RESOLUTION_S = 1.0
 _ALONE = 0.9  # of an iteration's seconds
 
 
-def shares_of_time(trials: Sequence[TrialRecord]) -> dict[str, np.ndarray]:
-    """Return which part of each iteration's seconds is the trial's own, by trial id.
+def shares_of_time(frames: Sequence[pd.DataFrame]) -> list[np.ndarray | None]:
+    """Return which part of each iteration's seconds is the trial's own.
 
     While n trials of a process are under way each has 1/n of the time. So the seconds of all trials
     of a process sum up to those that it trained.
 
+    Args:
+        frames: The rows of each trial of a sweep.
+
     Returns:
-        `[iterations]` of each trial that shared a process in one of them, from 0 to 1; others are
-        left out.
+        For each trial `[rows]`, from 0 to 1; None of one that shared no process.
     """
-    shares: dict[str, np.ndarray] = {}
-    for rows in _iterations(trials).values():
+    shares: list[np.ndarray | None] = [None] * len(frames)
+    for rows in _iterations(frames).values():
         stays = pd.concat([_stays(of_trial) for _, of_trial in rows.groupby("trial")])
         edges = np.unique(stays.to_numpy())
         # Between two edges the number of trials that are there does not change.
@@ -47,10 +46,12 @@ def shares_of_time(trials: Sequence[TrialRecord]) -> dict[str, np.ndarray]:
         start, end = rows["start"].to_numpy(), rows["end"].to_numpy()
         spent = np.interp(end, edges, own) - np.interp(start, edges, own)
         share = spent / (end - start)
-        for (trial, row), value in zip(rows[["trial", "row"]].to_numpy(), share, strict=True):
-            of_trial = trials[trial]
-            whole = np.ones(len(of_trial.frame))
-            shares.setdefault(of_trial.trial_id, whole)[row] = value
+        for trial in rows["trial"].unique():
+            mine = (rows["trial"] == trial).to_numpy()
+            of_trial = shares[trial]
+            if of_trial is None:
+                of_trial = shares[trial] = np.ones(len(frames[trial]))
+            of_trial[rows["row"].to_numpy()[mine]] = share[mine]
     return shares
 
 
@@ -77,21 +78,24 @@ class Batching(NamedTuple):
     one_by_one_s: float
 
 
-def batching_of(trials: Sequence[TrialRecord]) -> Batching | None:
+def batching_of(frames: Sequence[pd.DataFrame]) -> Batching | None:
     """Return what trials that shared processes took; None if none did.
 
     How long a trial takes alone is read off iterations in which its process trained no other one:
     of trials that begin before, or go on after, the others.
+
+    Args:
+        frames: The rows of each trial of a sweep.
     """
-    found = _iterations(trials)
+    found = _iterations(frames)
     if not found:
         return None
     num_trials = pd.concat(found.values())["trial"].nunique()
     found = {host: part[part["row"] > 0] for host, part in found.items()}
     rows = pd.concat(found.values())
-    shares = shares_of_time(trials)
+    shares = shares_of_time(frames)
     places = rows[["trial", "row"]].to_numpy()
-    share = np.array([shares[trials[trial].trial_id][row] for trial, row in places])
+    share = np.array([1.0 if (of := shares[trial]) is None else of[row] for trial, row in places])
     process = np.repeat(np.arange(len(found)), [len(part) for part in found.values()])
     took = (rows["end"] - rows["start"]).to_numpy()
     trained = np.bincount(process, weights=share * took, minlength=len(found))
@@ -107,16 +111,15 @@ def batching_of(trials: Sequence[TrialRecord]) -> Batching | None:
     )
 
 
-def _iterations(trials: Sequence[TrialRecord]) -> dict[int, pd.DataFrame]:
+def _iterations(frames: Sequence[pd.DataFrame]) -> dict[int, pd.DataFrame]:
     """Return the iterations of each process: `trial` and `row` by number, `start` and `end`."""
     found: dict[int, list[pd.DataFrame]] = defaultdict(list)
-    for number, trial in enumerate(trials):
-        if not all(name in trial.frame for name in _NEEDED):
+    for number, frame in enumerate(frames):
+        if not all(name in frame for name in _NEEDED):
             continue
-        host = trial.frame[HOST].map(lambda value: host_of({HOST: value})).to_numpy(float)
+        host = frame[HOST].map(lambda value: host_of({HOST: value})).to_numpy(float)
         end, took = (
-            pd.to_numeric(trial.frame[name], errors="coerce").to_numpy(float)
-            for name in _NEEDED[1:]
+            pd.to_numeric(frame[name], errors="coerce").to_numpy(float) for name in _NEEDED[1:]
         )
         known = np.isfinite(host) & np.isfinite(end) & np.isfinite(took) & (took > 0)
         for each in np.unique(host[known]):

@@ -241,7 +241,7 @@ def batching_line(trials: Sequence[TrialRecord]) -> str:
     """Say what sharing processes saved, as far as it can be told; nothing where no trial did."""
     from analysis.results.shared_time import batching_of
 
-    found = batching_of(trials)
+    found = batching_of([trial.frame for trial in trials])
     if found is None:
         return ""
     took = (

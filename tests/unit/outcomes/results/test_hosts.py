@@ -172,7 +172,7 @@ def test_what_sharing_saved_is_an_estimate_from_iterations_alone(tmp_path: Path)
     trials = {n: {"rows": seconds_rows(0, 0, *together)} for n in "abc"}
     trials["d"] = {"rows": seconds_rows(0, 0, *together, *[1.0] * 5)}
     found = load_sweep(make_sweep(tmp_path, trials, "uneven")).trials
-    assert batching_of(found) == (4, 1, 23.0, 5, 1.0, 41.0)
+    assert batching_of([trial.frame for trial in found]) == (4, 1, 23.0, 5, 1.0, 41.0)
     assert batching_line(found) == (
         "trial_batching: 4 trials in 1 process trained for 23 s, without each one's first "
         "iteration. One at a time in each process they would have taken about 41 s: an estimate, "
