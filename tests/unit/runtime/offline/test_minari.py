@@ -287,6 +287,20 @@ def test_what_hdf5_would_read_elsewhere_or_make_of_few_bytes_is_refused(
     golden("bad_data/hdf5", {case: size.sub(r"\1<size>", text) for case, text in texts.items()})
 
 
+@pytest.mark.parametrize("name", ["rewards", "terminations", "truncations", "infos/action_logp"])
+def test_columns_that_are_no_numbers_are_named(root: Path, name: str) -> None:
+    import h5py
+
+    record()
+    with h5py.File(root / ID / "data" / "main_data.hdf5", "r+") as file:
+        del file["episode_1"][name]
+        file["episode_1"].create_dataset(name, (10,), h5py.vlen_dtype("u1"))
+    with pytest.raises(
+        DataError, match=r"episode 1, row 0, column .*: values are object, of shape"
+    ):
+        read(f"minari:{ID}")
+
+
 def test_more_episodes_than_there_are_is_one_error(root: Path) -> None:
     record()
     path = root / ID / "data" / "metadata.json"

@@ -147,10 +147,11 @@ class MinariSource:
         self, data: Any, notes: dict[str, Any], number: int, row: int, spaces: DataSpaces
     ) -> Episode:
         at = Place(f"{self.name}, episode {number}", 0)
-        rewards = np.asarray(data.rewards)
+        rewards = _numbers(data.rewards, at.of("rewards"))
         check_finite(rewards, at.of("rewards"))
         length = len(rewards)
-        flags = {name: np.asarray(getattr(data, name)) for name in ("terminations", "truncations")}
+        names = ("terminations", "truncations")
+        flags = {name: _numbers(getattr(data, name), at.of(name)) for name in names}
         for name, values in flags.items():
             early = np.flatnonzero(values[: max(length - 1, 0)])
             if values.shape != (length,) or len(early):
@@ -169,13 +170,23 @@ class MinariSource:
             rewards=rewards.astype(np.float32, copy=False),
             terminated=bool(length and flags["terminations"][-1]),
             truncated=bool(length and flags["truncations"][-1]),
-            logp=None if logp is None else np.asarray(logp, np.float32).ravel()[:length],
+            logp=None
+            if logp is None
+            else _numbers(logp, at.of(LOGP)).astype(np.float32).ravel()[:length],
             episode_id=str(notes.get("episode_id", number)),
             first_step=int(notes.get("first_step", 0)),
             file=self._file,
             row=row,
             module_id=str(notes.get("module_id", "")),
         )
+
+
+def _numbers(column: Any, at: Place) -> np.ndarray:
+    """Return a column of numbers, one a step, `[N]`."""
+    values = np.asarray(column)
+    if values.dtype.kind not in "biuf" or not values.ndim:
+        raise at.error(f"values are {values.dtype}, of shape {values.shape}, not a number a step")
+    return values
 
 
 def _rows(
