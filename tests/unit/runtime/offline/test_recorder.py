@@ -14,12 +14,14 @@ from two_policies import TwoPolicies
 
 from trainables import DQNConfig, PPOConfig
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
 from trainables.runtime.offline.inputs import find_source
 from trainables.runtime.offline.io_context import IOContext
 from trainables.runtime.offline.output import OutputPlan
+from trainables.runtime.offline.recorder import RolloutRecorder
 from trainables.runtime.sampling.env_runner import EnvRunner
 
 
@@ -80,7 +82,7 @@ later = pytest.mark.full
     ],
 )
 def test_what_is_recorded_is_what_happened(
-    format: str, kind: str, length: int, tmp_path: Path
+    format: str, kind: str, length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Up to 1,000 random episodes of three env runners, some of them crashed or not ended."""
     envs = [TellingVectorEnv(kind, runner, 16, crash_share=0.01) for runner in range(3)]
@@ -88,12 +90,18 @@ def test_what_is_recorded_is_what_happened(
     settings: dict[str, Any] = {"output_config": {"format": format}}
     settings["output_compress_columns"] = compressed
     logp: dict[tuple[int, ...], float] = {}
+    add = RolloutRecorder.add
+
+    def noted(self: RolloutRecorder, rollout: Rollout, known: np.ndarray) -> None:
+        places = where_of(kind, rollout.obs[:-1])[rollout.valid].astype(int).tolist()
+        logp.update(zip(map(tuple, places), known[rollout.valid], strict=True))
+        add(self, rollout, known)
+
+    monkeypatch.setattr(RolloutRecorder, "add", noted)
     for env in envs:
         runner = runner_of(env, tmp_path, **settings)
         for num_steps in (1, 1, 7, length, 2, length // 2, 10):
-            rollout = runner.sample(num_steps)[0][DEFAULT_MODULE_ID]
-            places = where_of(kind, rollout.obs[:-1])[rollout.valid].astype(int).tolist()
-            logp |= dict(zip(map(tuple, places), rollout.logp[rollout.valid], strict=True))
+            runner.sample(num_steps)
         env.cut()
         runner.stop()
     happened = {key: truth for env in envs for key, truth in env.happened.items()}
