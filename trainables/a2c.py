@@ -166,18 +166,7 @@ class A2C(Algorithm):
     def make_loss(
         cls, worker: LearnerWorker, module_id: str, coefficients: A2CCoefficients
     ) -> LossFn:
-        """Return the loss of a module for one update, in whatever process it learns.
-
-        A subclass with a loss of its own overrides it.
-
-        Args:
-            worker: What is trained; `worker.config_of(module_id)` are the module's settings.
-            module_id: Which module learns.
-            coefficients: The numbers in the loss as they are now.
-
-        Returns:
-            A function (module, batch) -> (scalar loss, detached scalars to report).
-        """
+        """Return the loss of a module for one update; see `PPO.make_loss`."""
         distribution = worker.policies[module_id].distribution
         return partial(_loss, distribution=distribution, coefficients=coefficients)
 

@@ -29,7 +29,7 @@ trainables
     core.reported_metrics:
     core.suggestions:
     runtime.random_streams:
-    core.callables: core.errors
+    core.callables: core.errors core.suggestions
     core.data: core.errors
     promise_table: core.generated_part
     core.checkpoint: core.errors core.callables core.data

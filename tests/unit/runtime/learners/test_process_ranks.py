@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
+from trainables.runtime.actors.own_ray import LOOPBACK
 from trainables.runtime.learners.process_ranks import (
     CPUS,
-    LOOPBACK,
     ProcessRanks,
     find_store,
     open_store,

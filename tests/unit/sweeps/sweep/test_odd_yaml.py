@@ -129,7 +129,8 @@ def problem(file: Path, text: str) -> str | None:
         load_specs(file)
     except OURS as error:
         said = str(error)
-        return None if said.startswith(f"{file}:") and "\n" not in said else said
+        # One line each, of several wrong settings.
+        return None if all(line.startswith(f"{file}:") for line in said.split("\n")) else said
     except BaseException as error:
         return repr(error)
     return None
