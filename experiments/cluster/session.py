@@ -117,13 +117,13 @@ def ray_session(
             options["runtime_env"] = {**options.get("runtime_env", {}), "env_vars": variables}
     is_ours = resources.address is None
     reach: AbstractContextManager[dict[str, Any]] = on_loopback() if is_ours else nullcontext({})
-    doing("starting Ray" if resources.address is None else f"joining Ray at {resources.address}")
+    doing("starting Ray" if is_ours else f"joining Ray at {resources.address}")
     try:
         with (
             kept_from_ray(),
             _trial_log_level(verbosity),
             lean_ray(follow_logs=follows),
-            warm_workers() if resources.address is None else nullcontext(),
+            warm_workers() if is_ours else nullcontext(),
             reach as own,
         ):
             ray.init(**options, **own)

@@ -53,6 +53,7 @@ class DiagGaussian(Distribution):
 
     def taken_logp(self, inputs: Tensor, actions: Tensor, taken: Taken) -> Tensor:
         mean, log_std = self._parameters(inputs)
+        taken = Taken(*(column.to(inputs.device) for column in taken))
         flat, inverse_std = self._flat(actions), (-log_std).exp()
         density = -0.5 * ((flat - mean) * inverse_std).square() - log_std - _HALF_LOG_2PI
         density = density - self._log_stretch(flat) - taken.log_unit

@@ -124,10 +124,8 @@ def _likelihood(
     if mask is not None:
         inputs = distribution.mask(inputs, mask)
     actions = torch.from_numpy(recorded.rows.read("actions", ids)).to(policy.device)
-    if isinstance(distribution, Categorical):
-        return distribution.logp(inputs, actions), inputs.new_zeros(())
     inputs, excess, _ = bounded_log_stds(inputs, distribution)
-    return policy.actions.logp(inputs, actions), excess
+    return distribution.taken_logp(inputs, actions, policy.actions.taken), excess
 
 
 @torch.no_grad()

@@ -26,6 +26,15 @@ _BYTES_AT_ONCE = 256 * 2**20  # of observations and features
 _DATA_BYTES_AT_ONCE = 32 * 2**20
 _MAX_IDLE_REFILLS = 3
 _MAX_DRAWS = 100
+_BY_MODULE = [
+    "_stores",
+    "_configs",
+    "_resolved",
+    "_clocks",
+    "_batches_at_once",
+    "_refills",
+    "_sampled",
+]
 
 
 class Replayed(Mapping[str, Experience]):
@@ -78,10 +87,7 @@ class Replayed(Mapping[str, Experience]):
         """
         new = Replayed(config, added, row_bytes)
         self._config = config
-        for name in (
-            *("_stores", "_configs", "_resolved", "_clocks"),
-            *("_batches_at_once", "_refills", "_sampled"),
-        ):
+        for name in _BY_MODULE:
             values = getattr(self, name)
             for module_id in gone:
                 values.pop(module_id, None)

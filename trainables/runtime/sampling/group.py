@@ -100,11 +100,11 @@ class EnvRunnerGroup(WorkerGroup[SamplingWorker]):
             of_module = {index: part[m] for index, part in parts.items() if m in part}
             if not of_module:
                 continue  # those that have slots of it have failed
-            if all_columns:
-                like = next(iter(of_module.values()))
-                of_module = self._waiting(m, like, parts) | of_module
-                if len(parts) < self.num_env_runners:
-                    of_module |= self._blanks(m, like, parts)
+            like = next(iter(of_module.values()))
+            if all_columns and len(of_module) < len(parts):
+                of_module |= self._waiting(m, like, parts.keys() - of_module.keys())
+            if all_columns and len(parts) < self.num_env_runners:
+                of_module |= self._blanks(m, like, parts)
             rollout = Rollout.concatenate([of_module[index] for index in sorted(of_module)])
             joined[m] = self._in_place(m, of_module, rollout)
         return joined, episodes
@@ -127,20 +127,20 @@ class EnvRunnerGroup(WorkerGroup[SamplingWorker]):
             return joined
         return replace(joined, follows=np.zeros_like(joined.follows))
 
-    def _waiting(self, module_id: str, like: Rollout, parts: Collection[int]) -> dict[int, Rollout]:
+    def _waiting(self, module_id: str, like: Rollout, silent: set[int]) -> dict[int, Rollout]:
         """Return rollouts in which no time goes by, of env runners all of whose agents waited.
 
         Args:
             module_id: The module that they are of.
             like: One of another env runner.
-            parts: The indices of the env runners that have sampled.
+            silent: The indices of the env runners that have sampled, and nothing of the module.
         """
         nothing = np.zeros(1, np.int64)
         column = replace(like.slots(0, 1).without_steps(), lengths=nothing, follows=nothing == 0)
         return {
             index: Rollout.concatenate([column] * width)
             for index, width in self._widths.get(module_id, {}).items()
-            if index in parts and width
+            if index in silent and width
         }
 
     def _blanks(self, module_id: str, like: Rollout, parts: Collection[int]) -> dict[int, Rollout]:

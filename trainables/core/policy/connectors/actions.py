@@ -42,6 +42,9 @@ class ActionConnector:
         normalize: Whether to stretch [-1, 1] to the bounds of Boxes of floats, then clip to them.
         clip: Whether to clip Boxes of floats to their bounds without stretching.
 
+    Attributes:
+        taken: How environments take what is stored.
+
     Raises:
         ConfigError: if a leaf is not supported, or is squashed and has no bounds.
     """
@@ -63,7 +66,7 @@ class ActionConnector:
         self._sizes = [math.prod(leaf.shape or ()) for leaf in self._spaces.values()]
         self._is_plain = PLAIN in self._spaces
         self._distribution = distribution
-        self._taken = self._how_taken()
+        self.taken = self._how_taken()
 
     def __call__(self, actions: Tensor) -> Any:
         """Return actions for a vector environment, of the dtypes of its space and inside it.
@@ -101,8 +104,7 @@ class ActionConnector:
             inputs: Inputs of the distribution, `[N, num_inputs]`.
             actions: Stored actions, clipped or not, `[N, …]`.
         """
-        taken = Taken(*(column.to(inputs.device) for column in self._taken))
-        return self._distribution.taken_logp(inputs, actions, taken)
+        return self._distribution.taken_logp(inputs, actions, self.taken)
 
     def _split(self, actions: Tensor) -> list[tuple[str, _Discrete | _Continuous, Tensor]]:
         """Return path, leaf and stored actions `[N, *shape]` of each."""
@@ -131,7 +133,7 @@ class ActionConnector:
             return self
         made = copy(self)
         made._leaves = leaves
-        made._taken = made._how_taken()
+        made.taken = made._how_taken()
         return made
 
     def _how_taken(self) -> Taken:
