@@ -1,4 +1,4 @@
-"""Kill a sweep's driver again and again, resume it each time, and see that nothing was lost.
+r"""Kill a sweep's driver again and again, resume it each time, and see that nothing was lost.
 
 A sweep of 24 trials under ASHA runs in a process of its own, as `tunescape run` starts it. Ten
 times it is killed by SIGKILL, with the Ray that it started: half a second after a trial ended, at a
@@ -8,7 +8,14 @@ say, the same in MLflow, and the best result that the sweep has without a kill::
 
     python -m experiments.benchmarks.crash_drill --kills 10
 
-With `--trial-batching` the trials are members of a few processes, and really learn.
+With `--trial-batching` the trials are members of a few processes, and really learn. `--victims`
+names who is killed in turn: everything (`all`), the driver alone, a process of trials, Ray's raylet
+or GCS, the MLflow server that the sweep then logs to; or the signal that the driver gets. After
+each the driver has to end in time and leave no process, or to go on. `--scheduler pbt` has all
+trials trained to the end, and clones among them::
+
+    python -m experiments.benchmarks.crash_drill --kills 20 --trial-batching \
+        --victims all driver host server raylet gcs_server SIGINT SIGTERM
 """
 
 from __future__ import annotations
@@ -17,11 +24,11 @@ import argparse
 import os
 import pickle
 import random
-import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +36,9 @@ from typing import Any
 import yaml
 
 from analysis.results.mlflow_tags import OUTCOME_TAG, PARENT_TAG, TRIAL_TAG
+from experiments.benchmarks.drill_victims import GOES_ON, GROUP, SERVER, VICTIMS, ending, kill
 from experiments.benchmarks.gather import HERE, BenchmarkError, console, keep
+from experiments.benchmarks.mlflow_server import MLflowServer
 from experiments.benchmarks.scripted import SMALL
 from experiments.trial_info import read_json_lines
 
@@ -37,6 +46,10 @@ STEPS, METRIC, BUDGET = 100, "num_env_steps_sampled_lifetime", 800
 OBJECTIVE = "episode_return_mean"
 MOMENTS = ("after an end", "at random", "after an end", "at the start")
 DEADLINE_S = 300.0
+SCHEDULERS: dict[str, dict[str, Any]] = {
+    "asha": {"grace_period": 2 * STEPS, "reduction_factor": 2},
+    "pbt": {"perturbation_interval": 2 * STEPS, "quantile_fraction": 0.25, "synch": True},
+}
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -46,7 +59,8 @@ class Report:
     """What a drill did and what it found wrong.
 
     Attributes:
-        kills: For each kill its moment and how many trials had ended by then.
+        kills: For each kill its moment, who was killed, how many trials had ended by then, and
+            the seconds until the driver had ended, if it had to.
         problems: One line for each thing that is not as it has to be.
     """
 
@@ -67,6 +81,10 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, default=HERE / "results", help="folder for the JSON file"
     )
+    parser.add_argument(
+        "--victims", nargs="+", choices=VICTIMS, default=[GROUP], help="who is killed, in turn"
+    )
+    parser.add_argument("--scheduler", choices=sorted(SCHEDULERS), default="asha")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         report = drill(
@@ -76,12 +94,17 @@ def main() -> None:
             seed=args.seed,
             seconds=args.seconds,
             trial_batching=args.trial_batching,
+            victims=args.victims,
+            scheduler=args.scheduler,
             say=console.print,
         )
     for problem in report.problems:
         console.print(problem, style="red", highlight=False)
-    settings = {"kills": args.kills, "trials": args.trials, "seed": args.seed}
+    settings = {
+        name: getattr(args, name) for name in ("kills", "trials", "seed", "victims", "scheduler")
+    }
     name = "crash_drill_batched" if args.trial_batching else "crash_drill"
+    name += "_pbt" if args.scheduler == "pbt" else ""
     keep(args.out, name, settings, {"kills": report.kills, "problems": report.problems})
     console.print(f"{len(report.kills)} kills, {len(report.problems)} problems")
     if report.problems:
@@ -96,32 +119,52 @@ def drill(
     seed: int,
     seconds: float,
     trial_batching: bool = False,
+    victims: Sequence[str] = (GROUP,),
+    scheduler: str = "asha",
     say: Any = lambda line: None,
 ) -> Report:
     """Runs, kills and resumes a sweep in `storage`, and checks what came out."""
     sweep, report, moments = storage / "drill", Report(), random.Random(seed)
     spec = storage / "drill.yaml"
-    data = _spec(storage, trials, seed, seconds)
+    data = _spec(storage, trials, seed, seconds, scheduler)
     if trial_batching:
         data |= _batched(seconds)
+    server = MLflowServer(storage) if SERVER in victims else None
+    if server is not None:
+        server.start()
+        data["mlflow"] = {"tracking_uri": server.uri}
     spec.write_text(yaml.safe_dump(data), encoding="utf-8")
     driver = _start(storage, "run", str(spec))
-    for number in range(kills):
-        moment = MOMENTS[number % len(MOMENTS)] if number else MOMENTS[0]
-        _wait_for(moment, driver, sweep, moments, storage)
-        if driver.poll() is not None:
-            break  # it was faster
-        os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
-        before = rows_of(sweep)
-        ended = {name for name, rows in before.items() if rows[-1].get("done")}
-        report.kills.append({"moment": moment, "ended": len(ended)})
-        say(f"kill {number + 1}: {moment}, {len(ended)} of {trials} trials had ended")
-        driver = _start(storage, "resume", str(sweep))
-        report.problems += _watched(driver, sweep, before, ended)
-    if driver.wait(timeout=DEADLINE_S):
-        raise BenchmarkError(f"the last driver failed:\n{_log(storage)}")
-    report.problems += check(sweep, storage, trials, seed)
+    try:
+        for number in range(kills):
+            moment = MOMENTS[number % len(MOMENTS)] if number else MOMENTS[0]
+            # Each victim meets each moment, whatever their numbers.
+            victim = victims[(number + number // len(MOMENTS)) % len(victims)]
+            _wait_for(moment, driver, sweep, moments, storage)
+            if driver.poll() is not None:
+                break  # it was faster
+            before = rows_of(sweep)
+            if not kill(victim, driver, sweep, server):
+                say(f"kill {number + 1}: {moment}, {victim}: there is none")
+                continue
+            note: dict[str, Any] = {"moment": moment, "victim": victim}
+            if victim not in GOES_ON:
+                note["seconds"], problems = ending(victim, driver)
+                report.problems += problems
+                before = rows_of(sweep)
+            ended = {name for name, rows in before.items() if rows[-1].get("done")}
+            report.kills.append({**note, "ended": len(ended)})
+            told = f"kill {number + 1}: {moment}, {victim}, {len(ended)} of {trials} had ended"
+            say(told + (f"; the driver after {note['seconds']:.1f} s" if "seconds" in note else ""))
+            if victim not in GOES_ON:
+                driver = _start(storage, "resume", str(sweep))
+            report.problems += _watched(driver, sweep, before, ended)
+        if driver.wait(timeout=DEADLINE_S):
+            raise BenchmarkError(f"the last driver failed:\n{_log(storage)}")
+    finally:
+        if server is not None:
+            server.kill()
+    report.problems += check(sweep, storage, trials, seed, scheduler)
     return report
 
 
@@ -131,7 +174,7 @@ def rows_of(sweep: Path) -> Rows:
     return {name: rows for name, rows in found.items() if rows}
 
 
-def check(sweep: Path, storage: Path, trials: int, seed: int) -> list[str]:
+def check(sweep: Path, storage: Path, trials: int, seed: int, scheduler: str) -> list[str]:
     """What is wrong with a sweep that has ended, one line each."""
     rows = rows_of(sweep)
     numbers = sorted(int(name.split("_")[0]) for name in rows)
@@ -142,8 +185,11 @@ def check(sweep: Path, storage: Path, trials: int, seed: int) -> list[str]:
         steps = sorted({row["training_iteration"] for row in results})
         if steps != list(range(1, steps[-1] + 1)) or not results[-1].get("done"):
             problems.append(f"{name}: its rows are not whole: {steps}")
-    problems += _check_rungs(sweep, rows)
     problems += _check_mlflow(storage, rows)
+    if scheduler == "pbt":
+        last = {results[-1][METRIC] for results in rows.values()}
+        return problems + ([f"trials ended after {last} steps"] if last != {BUDGET} else [])
+    problems += _check_rungs(sweep, rows)
     best = max(row[OBJECTIVE] for results in rows.values() for row in results)
     # The same draws, and the best configuration is the best at every rung: it is never stopped.
     expected = max(_draws(trials, seed)) * BUDGET / STEPS
@@ -156,22 +202,23 @@ def _draws(trials: int, seed: int) -> list[float]:
     from experiments.search.build import build_search
     from experiments.sweep.load import make_spec, spec_space
 
-    spec = make_spec(_spec(Path("unused"), trials, seed, 0.0))
+    spec = make_spec(_spec(Path("unused"), trials, seed, 0.0, "asha"))
     search: Any = build_search(spec, spec_space(spec), trials)
     return [search.suggest(str(number))["x"] for number in range(trials)]
 
 
-def _spec(storage: Path, trials: int, seed: int, seconds: float) -> dict[str, Any]:
+def _spec(storage: Path, trials: int, seed: int, seconds: float, scheduler: str) -> dict[str, Any]:
     return {
         "name": "drill",
         "trainable": "experiments.benchmarks.noop:NoOp",
         "config": {"seconds": seconds},
         "search_space": {"x": {"uniform": [0.5, 1.0]}},
-        "scheduler": {"algorithm": "asha", "grace_period": 2 * STEPS, "reduction_factor": 2},
+        "scheduler": {"algorithm": scheduler, **SCHEDULERS[scheduler]},
         "stop": {METRIC: BUDGET},
         "num_samples": trials,
         "seed": seed,
         "checkpoint": {"frequency": 1},
+        "max_failures": 100,  # hosts are killed
         "resources": {"num_cpus": 2},
         "storage": str(storage),
     }

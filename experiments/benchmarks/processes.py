@@ -19,17 +19,18 @@ def descendants() -> dict[int, str]:
     The name is the first word of the command line, which Ray sets to what an actor does:
     `ray::EnvRunnerActor.sample`. Processes that have ended and wait for their parent are none.
     """
-    children: dict[int, list[int]] = {}
-    for folder in PROC.iterdir():
-        if folder.name.isdigit() and (parent := _parent(folder)) is not None:
-            children.setdefault(parent, []).append(int(folder.name))
-    found, waiting = {}, [os.getpid()]
+    children, found, waiting = _children(), {}, [os.getpid()]
     while waiting:
         for pid in children.get(waiting.pop(), []):
             waiting.append(pid)
             if name := name_of(pid):
                 found[pid] = name
     return found
+
+
+def children_of(pid: int) -> list[int]:
+    """Process ids of the living children of a process."""
+    return _children().get(pid, [])
 
 
 def env_runners(*, built: bool = False) -> list[int]:
@@ -79,6 +80,14 @@ def cpu_seconds(pid: int) -> float:
     except OSError:
         return 0.0
     return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _children() -> dict[int, list[int]]:
+    children: dict[int, list[int]] = {}
+    for folder in PROC.iterdir():
+        if folder.name.isdigit() and (parent := _parent(folder)) is not None:
+            children.setdefault(parent, []).append(int(folder.name))
+    return children
 
 
 def _parent(folder: Path) -> int | None:

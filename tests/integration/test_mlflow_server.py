@@ -6,13 +6,9 @@ import json
 import logging
 import os
 import pickle
-import signal
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,52 +24,14 @@ from analysis.credentials import has_secret, scrubbed, without_credentials
 from analysis.reachable import check_tracking
 from analysis.results import mlflow_history
 from analysis.results.mlflow import load_mlflow_sweep
+from experiments.benchmarks.mlflow_server import MLflowServer
 from experiments.tracking.logger import MLflowLogger
-from experiments.tracking.store import connect
 from trainables.core.policy.policy import Policy
 
 
-class Server:
-    """`mlflow server` on loopback, which can be killed and started again at the same address."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
-        self.uri = f"http://127.0.0.1:{self._port}"
-        # With its tables made; the server would make them slower.
-        connect(f"sqlite:///{folder}/mlflow.db").search_experiments()
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
-                *("--backend-store-uri", f"sqlite:///{self._folder}/mlflow.db"),
-                *("--artifacts-destination", str(self._folder / "artifacts")),
-                *("--host", "127.0.0.1", "--port", str(self._port)),
-            ],
-            env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        while True:
-            assert self._process.poll() is None
-            try:
-                urllib.request.urlopen(f"{self.uri}/health", timeout=5).close()
-                return
-            except (urllib.error.URLError, OSError):
-                time.sleep(0.1)
-
-    def kill(self) -> None:
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("server"))
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MLflowServer]:
+    server = MLflowServer(tmp_path_factory.mktemp("server"))
     server.start()
     yield server
     server.kill()
@@ -127,7 +85,7 @@ print(json.dumps({
 
 @pytest.mark.timeout(200)
 def test_the_best_policy_is_a_registered_model_with_a_signature(
-    server: Server, policy_folder: Path, tmp_path: Path
+    server: MLflowServer, policy_folder: Path, tmp_path: Path
 ) -> None:
     logger = MLflowLogger(server.uri, "sweep", register_as="cartpole", params={"seed": 1})
     logger.setup()
@@ -170,7 +128,7 @@ def test_the_best_policy_is_a_registered_model_with_a_signature(
     assert not found["experiments"]
 
 
-def test_runs_name_their_environment_and_each_metric_once(server: Server) -> None:
+def test_runs_name_their_environment_and_each_metric_once(server: MLflowServer) -> None:
     config = {"env": "CartPole-v1", "env_config": {"gravity": 5.0}}
     logger = MLflowLogger(server.uri, "sweep", config=config)
     logger.setup()
@@ -194,7 +152,9 @@ def test_runs_name_their_environment_and_each_metric_once(server: Server) -> Non
 
 
 @pytest.mark.timeout(200)
-def test_a_sweep_is_read_back_in_bulk(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_is_read_back_in_bulk(
+    server: MLflowServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     logger = MLflowLogger(server.uri, "read_back")
     logger.setup()
     for name in ("a", "b"):
@@ -216,7 +176,7 @@ def test_a_sweep_is_read_back_in_bulk(server: Server, monkeypatch: pytest.Monkey
     "integration/test_mlflow_logger.py::test_a_dead_server_delays_nothing_and_is_named_once"
 )
 def test_a_server_killed_in_mid_sweep_delays_nothing_and_gets_the_rest_later(
-    server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    server: MLflowServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     logger = MLflowLogger(server.uri, "sweep", max_pending_metrics=1000)
@@ -255,7 +215,7 @@ def _wait(condition: Any, timeout_s: float = 60.0) -> None:
 
 
 def test_credentials_of_a_tracking_uri_are_used_and_never_shown(
-    server: Server,
+    server: MLflowServer,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
