@@ -24,6 +24,7 @@ import argparse
 import os
 import pickle
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -86,18 +87,22 @@ def main() -> None:
     )
     parser.add_argument("--scheduler", choices=sorted(SCHEDULERS), default="asha")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        report = drill(
-            Path(folder),
-            kills=args.kills,
-            trials=args.trials,
-            seed=args.seed,
-            seconds=args.seconds,
-            trial_batching=args.trial_batching,
-            victims=args.victims,
-            scheduler=args.scheduler,
-            say=console.print,
-        )
+    folder = Path(tempfile.mkdtemp(prefix="crash-drill-"))
+    report = drill(
+        folder,
+        kills=args.kills,
+        trials=args.trials,
+        seed=args.seed,
+        seconds=args.seconds,
+        trial_batching=args.trial_batching,
+        victims=args.victims,
+        scheduler=args.scheduler,
+        say=console.print,
+    )
+    if report.problems:
+        console.print(f"what is left of the sweep: {folder}", highlight=False)
+    else:
+        shutil.rmtree(folder)
     for problem in report.problems:
         console.print(problem, style="red", highlight=False)
     settings = {
@@ -185,6 +190,8 @@ def check(sweep: Path, storage: Path, trials: int, seed: int, scheduler: str) ->
         steps = sorted({row["training_iteration"] for row in results})
         if steps != list(range(1, steps[-1] + 1)) or not results[-1].get("done"):
             problems.append(f"{name}: its rows are not whole: {steps}")
+        elif "pruned" not in results[-1]:
+            problems.append(f"{name}: its last row, of {steps[-1]}, does not say why it is")
     problems += _check_mlflow(storage, rows)
     if scheduler == "pbt":
         last = {results[-1][METRIC] for results in rows.values()}
@@ -230,6 +237,7 @@ def _batched(seconds: float) -> dict[str, Any]:
         "trainable": "experiments.benchmarks.scripted:Scripted",
         "config": {**SMALL, "seconds": seconds},
         "trial_batching": "auto",
+        "max_concurrent": 8,
     }
 
 
@@ -323,7 +331,7 @@ def _check_mlflow(storage: Path, rows: Rows) -> list[str]:
         last = ids[trial_id][-1]
         history = client.get_metric_history(run.info.run_id, OBJECTIVE)
         steps = [point.step for point in history]
-        outcome = "pruned" if last["pruned"] else "finished"
+        outcome = "pruned" if last.get("pruned") else "finished"
         whole = list(range(STEPS, last[METRIC] + 1, STEPS))
         if run.info.status != "FINISHED" or run.data.tags[OUTCOME_TAG] != outcome:
             problems.append(f"MLflow: {trial_id} is {run.info.status}, expected {outcome}")
