@@ -140,6 +140,14 @@ class Timed(Dummy):
         return {**super().step(), "at": time.time()}
 
 
+class SavesSlowly(Dummy):
+    """Takes a while to write a checkpoint: the sweep is saved meanwhile."""
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        time.sleep(0.5)
+        super().save_checkpoint(checkpoint_dir)
+
+
 class Capped(Dummy):
     """Reaches 4 sooner or later, and stays there, as CartPole does at 500."""
 

@@ -134,6 +134,8 @@ def drill(
     data = _spec(storage, trials, seed, seconds, scheduler)
     if trial_batching:
         data |= _batched(seconds)
+        if scheduler != "pbt":  # in which all have begun before any goes on
+            data["max_concurrent"] = 8
     server = MLflowServer(storage) if SERVER in victims else None
     if server is not None:
         server.start()
@@ -179,7 +181,7 @@ def rows_of(sweep: Path) -> Rows:
     return {name: rows for name, rows in found.items() if rows}
 
 
-def check(sweep: Path, storage: Path, trials: int, seed: int, scheduler: str) -> list[str]:
+def check(sweep: Path, storage: Path, trials: int, seed: int, scheduler: str = "asha") -> list[str]:
     """What is wrong with a sweep that has ended, one line each."""
     rows = rows_of(sweep)
     numbers = sorted(int(name.split("_")[0]) for name in rows)
@@ -237,7 +239,6 @@ def _batched(seconds: float) -> dict[str, Any]:
         "trainable": "experiments.benchmarks.scripted:Scripted",
         "config": {**SMALL, "seconds": seconds},
         "trial_batching": "auto",
-        "max_concurrent": 8,
     }
 
 

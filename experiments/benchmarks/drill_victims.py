@@ -32,8 +32,8 @@ LIMITS_S = {GROUP: 1.0, DRIVER: 1.0, **dict.fromkeys(RAY, 60.0), **dict.fromkeys
 """Within what time the driver has ended, seconds; `SIGINT` is Ctrl-C."""
 STATUSES = {"raylet": 3, "gcs_server": 3, "SIGINT": 130, "SIGTERM": 143}
 """The driver's exit status, where it still says one."""
-LEAVING_S = 30.0
-"""After what time nothing that a driver started is left, seconds."""
+LEAVING_S = 75.0
+"""After what time nothing that a driver started is left, seconds: Ray's agents take a minute."""
 
 
 def kill(

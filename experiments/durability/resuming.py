@@ -27,6 +27,7 @@ from experiments.internals.tune import (
     num_begun,
     set_status,
     shown,
+    take_decisions,
 )
 from experiments.schedulers.acting_scheduler import acting
 from experiments.schedulers.state import (
@@ -120,9 +121,12 @@ class Resume:
             return
         self._is_complete = True
         self._restore_scheduler(controller)
+        undone = take_decisions(controller)
         for trial in controller.get_trials():
             if not trial.is_finished() and trial not in self._waiting and has_journal:
                 self._resume_trial(controller, trial)
+                if undone.get(trial.trial_id) == TrialScheduler.STOP and not trial.is_finished():
+                    self._take_back(trial)
         self._reopen_trials(controller, has_journal)
         self._leave_at_rest(controller)
 
@@ -158,6 +162,15 @@ class Resume:
             checkpoint_journal.reopen(trial)
         elif newest.result.get("done"):
             self._finish(controller, trial, newest.result)
+
+    def _take_back(self, trial: Trial) -> None:
+        """Have a trial judged again that was to end, but whose last result is lost.
+
+        ASHA would let it pass where it has noted a result of it already.
+        """
+        checkpoint = trial.latest_checkpoint_result
+        last = checkpoint.metrics if checkpoint is not None else {}
+        forget_results(self._scheduler, trial, last)
 
     def _goes_on(self, trial: Trial, result: dict[str, Any]) -> bool:
         before = self._criteria.get(trial.trial_id)

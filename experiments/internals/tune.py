@@ -103,6 +103,19 @@ def end_trial(controller: TuneController, trial: Trial, result: Mapping[str, Any
     controller._live_trials.discard(trial)
 
 
+def take_decisions(controller: TuneController) -> dict[str, str]:
+    """Forget what a saved sweep was about to do with its trials; return it, by trial.
+
+    A decision waits for the checkpoint of the result that it is of. Tune saves it, and carries it
+    out after the first checkpoint of the resumed trial, whatever is decided then.
+    """
+    loop: Any = controller
+    taken = {**loop._cached_trial_decisions, **loop._queued_trial_decisions}
+    loop._cached_trial_decisions.clear()
+    loop._queued_trial_decisions.clear()
+    return taken
+
+
 def save_trial(controller: TuneController, trial: Trial, result: dict[str, Any]) -> None:
     """Have a trial that goes on write a checkpoint, which belongs to this result."""
     controller._schedule_trial_save(trial, result=result)

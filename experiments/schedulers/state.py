@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ray import cloudpickle
@@ -84,12 +85,24 @@ def take_back(scheduler: TrialScheduler, trial: Trial) -> bool:
     return False
 
 
-def forget_results(scheduler: TrialScheduler, trial: Trial) -> None:
-    """Take back what ASHA noted of a trial that starts anew."""
+def forget_results(
+    scheduler: TrialScheduler, trial: Trial, last: Mapping[str, Any] = MappingProxyType({})
+) -> None:
+    """Take back what ASHA noted of a trial that starts anew, or goes on from an earlier result.
+
+    Args:
+        scheduler: The sweep's scheduler.
+        trial: The trial.
+        last: The result that it goes on from; what was noted up to it stays.
+    """
     rungs = _rungs_of(scheduler)
-    for bracket in rungs.brackets() if rungs is not None else ():
-        for _, seen in bracket:
-            seen.pop(trial.trial_id, None)
+    if rungs is None:
+        return
+    reached = flatten(last).get(rungs.time_attr, 0)
+    for bracket in rungs.brackets():
+        for milestone, seen in bracket:
+            if milestone > reached:
+                seen.pop(trial.trial_id, None)
 
 
 def forget_stop(scheduler: TrialScheduler, trial: Trial) -> None:

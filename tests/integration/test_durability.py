@@ -91,7 +91,10 @@ def test_a_restored_scheduler_refers_to_the_trials_of_the_resumed_sweep() -> Non
     scheduler.on_trial_add(None, new)  # Tune adds all trials again: must not reset the 7
     fresh = Trial("__fake", stub=True, trial_id="b")
     scheduler.on_trial_add(None, fresh)
-    controller = SimpleNamespace(get_trials=lambda: [new, fresh], _wrapped=lambda: None)
+    decisions: dict[str, Any] = {"_cached_trial_decisions": {}, "_queued_trial_decisions": {}}
+    controller = SimpleNamespace(
+        get_trials=lambda: [new, fresh], _wrapped=lambda: None, **decisions
+    )
     assert keeper._resume is not None
     keeper._resume.complete(controller, has_journal=False)  # type: ignore[arg-type]
     assert scheduler.seen == {new: 7, fresh: 0}  # type: ignore[attr-defined]

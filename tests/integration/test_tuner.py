@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from dummy_sweeps import configs, spec_of, states_in_optuna, sweep
 from forked_drivers import Driver
 from mlflow_client import mlflow_client
+from ray import tune
 from sweep_dummy import STEPS
 from sweep_processes import ended, rows, wait_for_trials
 
 import experiments
+from experiments.durability.keeper import SweepKeeper
 from experiments.errors import MachineFailed
 from experiments.running.runner import resume_sweep
 from experiments.sweep.load import make_spec
+from experiments.trial_info import read_json_lines
 
 pytestmark = pytest.mark.usefixtures("ray_here")
 
@@ -242,3 +247,60 @@ def test_resume_refuses_what_it_cannot_continue(tmp_path: Path) -> None:
     with pytest.raises(experiments.SweepError, match=r"spec.yaml would be lost"):
         resume_sweep(mine)
     assert (mine / "spec.yaml").read_text() == text
+
+
+class CopiesUndecided(tune.Callback):
+    """Copies a sweep as it is saved while its second trial is to end after a checkpoint.
+
+    Args:
+        sweep: The sweep's folder.
+        copy: Where the copy is to lie.
+    """
+
+    def __init__(self, sweep: str, copy: str) -> None:
+        self._sweep, self._copy = Path(sweep), Path(copy)
+
+    def on_step_end(self, iteration: int, trials: list[Any], **_: Any) -> None:
+        states = sorted(self._sweep.glob("experiment_state-*.json"))
+        if states and len(trials) == 2 and not self._copy.exists():
+            saved = json.loads(states[-1].read_text())["runner_data"]
+            if "STOP" in saved["_cached_trial_decisions"].values():
+                shutil.copytree(self._sweep, self._copy)
+
+
+def test_a_trial_killed_before_it_was_ended_is_judged_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tune would end it after its next checkpoint, with a last row that is not the last."""
+    touch = SweepKeeper._touch
+
+    def touch_and_save(keeper: SweepKeeper, trial: Any) -> None:
+        touch(keeper, trial)
+        keeper._dirty = True  # after each result, as where others start and end at that moment
+
+    monkeypatch.setattr(SweepKeeper, "_touch", touch_and_save)
+    folder, copy = tmp_path / "sweep", tmp_path / "copy"
+    asha = {"algorithm": "asha", "grace_period": 2 * STEPS, "reduction_factor": 2}
+    paths = {"sweep": str(folder), "copy": str(copy)}
+    sweep(
+        tmp_path,
+        trainable="sweep_dummy:SavesSlowly",
+        scheduler=asha,
+        search_space={"lr": {"grid": [0.01, 0.5]}},
+        checkpoint={"frequency": 1},
+        max_concurrent=1,
+        stop={"num_env_steps_sampled_lifetime": 4 * STEPS},
+        callbacks=[{"class": f"{__name__}:CopiesUndecided", "args": paths}],
+    )
+    expected = rows(folder)
+    assert sorted(map(len, expected.values())) == [2, 4]
+    shutil.rmtree(folder)
+    copy.rename(folder)
+    assert sorted(map(len, rows(folder).values())) != [2, 4]
+    assert not resume_sweep(folder).failures
+    assert rows(folder) == expected
+    last = [read_json_lines(file)[-1] for file in folder.glob("*/result.json")]
+    assert sorted((row["training_iteration"], row["done"], row["pruned"]) for row in last) == [
+        (2, True, True),
+        (4, True, False),
+    ]
