@@ -11,6 +11,8 @@ from tiers import rarely
 from experiments.sweep.load import load_spec, load_specs
 from trainables.registry import get_algorithm
 
+BUILDS = True
+
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "experiments").glob("*.yaml")) + sorted(
     (ROOT / "experiments" / "tuned").rglob("*.yaml")
