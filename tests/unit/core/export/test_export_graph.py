@@ -276,23 +276,22 @@ def test_a_graph_that_acts_otherwise_is_not_written(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("output", "message"),
-    [
-        ("action", "action: a difference"),
-        ("vf_preds", "vf_preds: a difference"),
-        ("action_dist_inputs", "action_dist_inputs: a difference"),
-        ("next_state/value.c", "next_state/value.c: a difference"),
-        ("next_state/@prev_action", "next_state/@prev_action: a difference"),
-    ],
-)
-def test_every_output_is_compared(output: str, message: str) -> None:
+@pytest.fixture(scope="module")
+def traced() -> tuple[Policy, export.TracedGraph]:
     policy = made("squashed_with_previous")
-    traced = export.TracedGraph(policy)
+    return policy, export.TracedGraph(policy)
+
+
+@pytest.mark.parametrize(
+    "output",
+    ["action", "vf_preds", "action_dist_inputs", "next_state/value.c", "next_state/@prev_action"],
+)
+def test_every_output_is_compared(traced: tuple[Policy, export.TracedGraph], output: str) -> None:
+    policy, graph = traced[0], traced[1].graph
 
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         with torch.no_grad():
-            found = traced.graph({name: torch.from_numpy(a) for name, a in inputs.items()})
+            found = graph({name: torch.from_numpy(a) for name, a in inputs.items()})
         arrays = {name: part.numpy() for name, part in found.items()}
         if calls.append(0) or len(calls) == 50:  # type: ignore[func-returns-value]  # the last one
             arrays[output] = arrays[output].copy()
@@ -300,8 +299,8 @@ def test_every_output_is_compared(output: str, message: str) -> None:
         return arrays
 
     calls: list[int] = []
-    with pytest.raises(ConfigError, match=message):
-        graph_verification.verified(policy, traced.graph, run)
+    with pytest.raises(ConfigError, match=f"{output}: a difference"):
+        graph_verification.verified(policy, graph, run)
 
 
 def test_a_tie_may_be_broken_otherwise() -> None:
