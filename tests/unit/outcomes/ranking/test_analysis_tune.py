@@ -132,7 +132,6 @@ def test_a_grid_passes_over_checkpoints_that_were_deleted(
     assert best_checkpoint(offline, "score", "max").value == 6.0
 
 
-@pytest.mark.full("test_grid_and_folder_say_the_same")
 def test_failed_trials_are_in_the_frames(tmp_path: Path, grid: tune.ResultGrid) -> None:
     failing = tune.Tuner(
         Counter,

@@ -107,7 +107,7 @@ OURS = (SpecError, ConfigError, ExperimentError, ResultsError)
 
 @pytest.fixture(autouse=True)
 def _only_what_would_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What to build is chosen of odd values, too; whatever fails in the child is an error anyway."""
+    """What to build is chosen of odd values, too; what fails in the child is an error anyway."""
     monkeypatch.setattr(build_checks, "told_apart", lambda *_, **__: "[]")
 
 
