@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -139,11 +141,17 @@ def obs_of(policy: Policy, num: int) -> list[Any]:
     return found
 
 
+@pytest.fixture(scope="module")
+def graph_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The file of a policy's graph, each written once."""
+    folder = tmp_path_factory.mktemp("graphs")
+    return cache(lambda name: export_torch_program(made(name), folder / name))
+
+
 @pytest.mark.parametrize("name", rarely(list(POLICIES), QUICK))
-def test_a_graph_acts_as_its_policy(tmp_path: Path, name: str) -> None:
+def test_a_graph_acts_as_its_policy(graph_of: Callable[[str], Path], name: str) -> None:
     policy = made(name)
-    export_torch_program(policy, tmp_path)
-    exported = ExportedPolicy.load(tmp_path, trust=TRUST)
+    exported = ExportedPolicy.load(graph_of(name).parent, trust=TRUST)
     assert exported.has_state == bool(policy.has_state)
     theirs: Any = None
     ours: Any = None
@@ -197,10 +205,9 @@ def test_graphs_that_gave_a_value_of_their_action_values_still_do(tmp_path: Path
     assert old.actions == new.actions
 
 
-def test_batches_of_any_size_and_lists(tmp_path: Path) -> None:
+def test_batches_of_any_size_and_lists(graph_of: Callable[[str], Path]) -> None:
     policy = made("numbers")
-    export_torch_program(policy, tmp_path)
-    exported = ExportedPolicy.load(tmp_path, trust=TRUST)
+    exported = ExportedPolicy.load(graph_of("numbers").parent, trust=TRUST)
     for size in (1, 2, 5, 300):
         batch = obs_of(policy, size)
         expected = policy.compute_actions(batch, explore=False)
@@ -209,9 +216,9 @@ def test_batches_of_any_size_and_lists(tmp_path: Path) -> None:
         np.testing.assert_array_equal(given[1]["x"], expected[1]["x"])
 
 
-def test_the_file_beside_it_tells_the_story(tmp_path: Path) -> None:
-    path = export_torch_program(made("clipped_with_previous"), tmp_path / "new")
-    found = json.loads((tmp_path / "new" / "model.pt2.json").read_text())
+def test_the_file_beside_it_tells_the_story(graph_of: Callable[[str], Path]) -> None:
+    path = graph_of("clipped_with_previous")
+    found = json.loads((path.parent / "model.pt2.json").read_text())
     assert [entry["name"] for entry in found["inputs"]] == [
         "obs",
         "prev_reward",
