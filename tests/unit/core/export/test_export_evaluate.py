@@ -23,7 +23,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", rarely([*CASES], ["ppo_lstm", "dqn"]))
+@pytest.mark.parametrize("name", rarely([*CASES], ["ppo_lstm"]))
 def test_a_graph_plays_what_its_algorithm_evaluates(tmp_path: Path, name: str) -> None:
     algorithm, env, settings = CASES[name]
     config = settings_of(algorithm, env, evaluation_duration=3, seed=5, **settings)

@@ -102,7 +102,6 @@ POLICIES: dict[str, tuple[gym.Space, gym.Space, dict[str, Any]]] = {
 QUICK = (
     "starts",
     "dqn_masked",
-    "dqn_lstm",
     "sac",
     "bytes",
     "squashed_with_previous",
