@@ -164,6 +164,19 @@ def _own_algorithms() -> Iterator[None]:
         registry._registered.pop(name, None)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_built(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Read specs without building their algorithms, except in modules that have `BUILDS`.
+
+    Each would be built in a process of its own, which takes longer than all else of reading.
+    """
+    load = sys.modules.get("experiments.sweep.load")
+    with pytest.MonkeyPatch.context() as patch:
+        if load is not None and not getattr(request.module, "BUILDS", False):
+            patch.setattr(load, "check_build", lambda *_: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def _shared_ray(request: pytest.FixtureRequest) -> Iterator[_SharedRay]:
     shared = _SharedRay(_sharing(request.session.items))

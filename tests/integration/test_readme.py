@@ -2,14 +2,19 @@
 
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
+import yaml
 from page_blocks import blocks
 from small_runs import missing_extra, on_two_cores
 from tiers import rarely
 
-from experiments.sweep.load import load_spec, load_specs
+from experiments.spec.json_schema import spec_schema
+from experiments.sweep.load import dump_spec, load_spec, load_specs
 from trainables.registry import get_algorithm
+
+BUILDS = True
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "experiments").glob("*.yaml")) + sorted(
@@ -60,6 +65,8 @@ def test_the_examples_tell_one_story(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_every_shipped_spec_is_valid() -> None:
+    """It can be built, and what is dumped of it fits the schema."""
+    schema = jsonschema.Draft7Validator(spec_schema())
     wrong = {}
     for name, path in BY_NAME.items():
         if missing_extra(path.read_text()):
@@ -67,6 +74,7 @@ def test_every_shipped_spec_is_valid() -> None:
         try:
             for spec in load_specs(str(path)):
                 get_algorithm(spec.trainable).config_class.from_dict(dict(spec.config)).validate()
+                schema.validate(yaml.safe_load(dump_spec(spec)))
         except Exception as error:
             wrong[name] = error
     assert not wrong

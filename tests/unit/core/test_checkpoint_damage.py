@@ -68,7 +68,7 @@ def refused(folder: Path, message: str, *, by_policies: bool = True) -> None:
         with pytest.raises(CheckpointError, match=message):
             load(folder)
     with (
-        get_algorithm("PPO")(config={"env": "CartPole-v1"}) as algorithm,
+        get_algorithm("PPO")(config=settings_of("PPO")) as algorithm,
         pytest.raises(CheckpointError, match=message),
     ):
         algorithm.restore(folder)

@@ -48,7 +48,7 @@ def test_every_algorithm_has_a_space_with_the_same_presets() -> None:
         assert elsewhere == theirs.get(name, [])
 
 
-@pytest.mark.parametrize("draws", [5, pytest.param(60, marks=pytest.mark.full)])
+@pytest.mark.parametrize("draws", [3, pytest.param(15, marks=pytest.mark.full)])
 def test_every_draw_of_a_preset_is_a_valid_config(draws: int) -> None:
     wrong = []
     for name in PRESETS:
@@ -224,7 +224,7 @@ def check_python(name: str) -> None:
     exec(code.rpartition("\n")[0], scope)  # without the last line, which makes a Tuner
     values: dict[str, list[Any]] = {}
     space, defaults = load_space(name), settings_of(config_class(name)())
-    for _ in range(8):
+    for _ in range(4):
         ((_, variant),) = generate_variants({"config": scope["param_space"]})
         # An inactive setting has its default.
         drawn = {p.path: look_up(variant["config"], p.path)[1] for p in space.parameters}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +102,6 @@ POLICIES: dict[str, tuple[gym.Space, gym.Space, dict[str, Any]]] = {
 QUICK = (
     "starts",
     "dqn_masked",
-    "dqn_lstm",
     "sac",
     "bytes",
     "squashed_with_previous",
@@ -139,11 +140,17 @@ def obs_of(policy: Policy, num: int) -> list[Any]:
     return found
 
 
+@pytest.fixture(scope="module")
+def graph_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The file of a policy's graph, each written once."""
+    folder = tmp_path_factory.mktemp("graphs")
+    return cache(lambda name: export_torch_program(made(name), folder / name))
+
+
 @pytest.mark.parametrize("name", rarely(list(POLICIES), QUICK))
-def test_a_graph_acts_as_its_policy(tmp_path: Path, name: str) -> None:
+def test_a_graph_acts_as_its_policy(graph_of: Callable[[str], Path], name: str) -> None:
     policy = made(name)
-    export_torch_program(policy, tmp_path)
-    exported = ExportedPolicy.load(tmp_path, trust=TRUST)
+    exported = ExportedPolicy.load(graph_of(name).parent, trust=TRUST)
     assert exported.has_state == bool(policy.has_state)
     theirs: Any = None
     ours: Any = None
@@ -197,10 +204,9 @@ def test_graphs_that_gave_a_value_of_their_action_values_still_do(tmp_path: Path
     assert old.actions == new.actions
 
 
-def test_batches_of_any_size_and_lists(tmp_path: Path) -> None:
+def test_batches_of_any_size_and_lists(graph_of: Callable[[str], Path]) -> None:
     policy = made("numbers")
-    export_torch_program(policy, tmp_path)
-    exported = ExportedPolicy.load(tmp_path, trust=TRUST)
+    exported = ExportedPolicy.load(graph_of("numbers").parent, trust=TRUST)
     for size in (1, 2, 5, 300):
         batch = obs_of(policy, size)
         expected = policy.compute_actions(batch, explore=False)
@@ -209,9 +215,9 @@ def test_batches_of_any_size_and_lists(tmp_path: Path) -> None:
         np.testing.assert_array_equal(given[1]["x"], expected[1]["x"])
 
 
-def test_the_file_beside_it_tells_the_story(tmp_path: Path) -> None:
-    path = export_torch_program(made("clipped_with_previous"), tmp_path / "new")
-    found = json.loads((tmp_path / "new" / "model.pt2.json").read_text())
+def test_the_file_beside_it_tells_the_story(graph_of: Callable[[str], Path]) -> None:
+    path = graph_of("clipped_with_previous")
+    found = json.loads((path.parent / "model.pt2.json").read_text())
     assert [entry["name"] for entry in found["inputs"]] == [
         "obs",
         "prev_reward",
@@ -276,23 +282,22 @@ def test_a_graph_that_acts_otherwise_is_not_written(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("output", "message"),
-    [
-        ("action", "action: a difference"),
-        ("vf_preds", "vf_preds: a difference"),
-        ("action_dist_inputs", "action_dist_inputs: a difference"),
-        ("next_state/value.c", "next_state/value.c: a difference"),
-        ("next_state/@prev_action", "next_state/@prev_action: a difference"),
-    ],
-)
-def test_every_output_is_compared(output: str, message: str) -> None:
+@pytest.fixture(scope="module")
+def traced() -> tuple[Policy, export.TracedGraph]:
     policy = made("squashed_with_previous")
-    traced = export.TracedGraph(policy)
+    return policy, export.TracedGraph(policy)
+
+
+@pytest.mark.parametrize(
+    "output",
+    ["action", "vf_preds", "action_dist_inputs", "next_state/value.c", "next_state/@prev_action"],
+)
+def test_every_output_is_compared(traced: tuple[Policy, export.TracedGraph], output: str) -> None:
+    policy, graph = traced[0], traced[1].graph
 
     def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         with torch.no_grad():
-            found = traced.graph({name: torch.from_numpy(a) for name, a in inputs.items()})
+            found = graph({name: torch.from_numpy(a) for name, a in inputs.items()})
         arrays = {name: part.numpy() for name, part in found.items()}
         if calls.append(0) or len(calls) == 50:  # type: ignore[func-returns-value]  # the last one
             arrays[output] = arrays[output].copy()
@@ -300,8 +305,8 @@ def test_every_output_is_compared(output: str, message: str) -> None:
         return arrays
 
     calls: list[int] = []
-    with pytest.raises(ConfigError, match=message):
-        graph_verification.verified(policy, traced.graph, run)
+    with pytest.raises(ConfigError, match=f"{output}: a difference"):
+        graph_verification.verified(policy, graph, run)
 
 
 def test_a_tie_may_be_broken_otherwise() -> None:

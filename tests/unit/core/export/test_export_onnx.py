@@ -33,7 +33,7 @@ def exported(policy: Policy, folder: Path, **options: Any) -> ExportedPolicy:
 @pytest.mark.parametrize(
     "name",
     [
-        *rarely(QUICK, QUICK[:2]),
+        *rarely(QUICK, QUICK[1:2]),
         *(pytest.param(n, marks=pytest.mark.slow) for n in POLICIES if n not in QUICK),
     ],
 )
@@ -55,13 +55,19 @@ def test_a_graph_acts_as_its_policy(tmp_path: Path, name: str) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["policy.onnx", "policy.onnx.json"]
 
 
-def test_the_file_is_whole_named_and_of_any_batch(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory: pytest.TempPathFactory) -> tuple[Policy, Path]:
+    """A policy and its file."""
     policy = made("frames")
-    path = export_onnx(policy, tmp_path, opset=20)
+    return policy, export_onnx(policy, tmp_path_factory.mktemp("frames"), opset=20)
+
+
+def test_the_file_is_whole_named_and_of_any_batch(frames: tuple[Policy, Path]) -> None:
+    policy, path = frames
     model = onnx.load(path, load_external_data=False)
     onnx.checker.check_model(model, full_check=True)
     assert {entry.version for entry in model.opset_import if not entry.domain} == {20}
-    said = json.loads((tmp_path / "policy.onnx.json").read_text())
+    said = json.loads(path.with_name("policy.onnx.json").read_text())
     assert said["versions"]["opset"] == 20
     for given, values in (("inputs", model.graph.input), ("outputs", model.graph.output)):
         assert [entry["name"] for entry in said[given]] == [value.name for value in values]
@@ -127,9 +133,9 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         onnx_program(tmp_path / "policy.onnx")
 
 
-def test_a_state_comes_back_in_the_form_that_was_given(tmp_path: Path) -> None:
-    policy = made("frames")
-    graph = exported(policy, tmp_path)
+def test_a_state_comes_back_in_the_form_that_was_given(frames: tuple[Policy, Path]) -> None:
+    policy, path = frames
+    graph = ExportedPolicy.load(path.parent)
     obs = next(iter(obs_of(policy, 1)))
     by_name = graph.compute_single_action(obs, graph.get_initial_state())
     as_list = graph.compute_single_action(obs, list(graph.get_initial_state().values()))

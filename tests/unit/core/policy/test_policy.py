@@ -401,7 +401,6 @@ def test_restored_algorithm_acts_on_filtered_observations(trained: tuple[Path, P
 @pytest.mark.parametrize(
     ("space", "filtered"),
     [
-        (Box(-1, 1, (4,), np.float32), False),
         (Box(-np.inf, np.inf, (), np.float64), True),
         (Box(0, 255, (3, 2), np.uint8), True),
         (Discrete(5, start=-2), False),

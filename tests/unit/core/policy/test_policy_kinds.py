@@ -104,7 +104,7 @@ def played(policy: ExportedPolicy, episode: list[Step]) -> list[Any]:
     "evaluated",
     rarely(
         [kind for kind in KINDS if kind not in NUMPY_KINDS],
-        ["joint_actions", "frames_and_connector", "gru_nested_and_masked"],
+        ["frames_and_connector", "gru_nested_and_masked"],
     ),
     indirect=True,
 )

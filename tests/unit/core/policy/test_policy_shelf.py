@@ -116,7 +116,12 @@ def test_a_full_disk_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 # ---------------------------------------------------------------- whole algorithms
 
-PPO_SETTINGS = {"train_batch_size": 64, "minibatch_size": 32, "num_epochs": 2}
+PPO_SETTINGS = {
+    "train_batch_size": 64,
+    "minibatch_size": 32,
+    "num_epochs": 2,
+    "model": {"fcnet_hiddens": [16]},
+}
 DQN_SETTINGS = {
     "num_steps_sampled_before_learning_starts": 30,
     "noisy": True,

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import ray
 from ray import tune
+from small_ray import only_the_needed
 
 from analysis import (
     best_checkpoint,
@@ -21,6 +22,7 @@ from analysis import (
     load_sweep,
     trials_frame,
 )
+from experiments.workers.warm import warm_workers
 
 # A worker cannot import a test module.
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -55,7 +57,8 @@ class Counter(tune.Trainable):
 def grid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tune.ResultGrid]:
     started_here = not ray.is_initialized()
     if started_here:
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+        with warm_workers(), only_the_needed():
+            ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     tuner = tune.Tuner(
         Counter,
         param_space={"scale": tune.grid_search([1.0, 3.0, 2.0]), "fails": False, "net": {"w": 8}},
@@ -129,7 +132,6 @@ def test_a_grid_passes_over_checkpoints_that_were_deleted(
     assert best_checkpoint(offline, "score", "max").value == 6.0
 
 
-@pytest.mark.full("test_grid_and_folder_say_the_same")
 def test_failed_trials_are_in_the_frames(tmp_path: Path, grid: tune.ResultGrid) -> None:
     failing = tune.Tuner(
         Counter,

@@ -64,7 +64,7 @@ def test_a_signal_is_known_before_its_handler_has_run() -> None:
     known: list[tuple[signal.Signals | None, bool]] = []
 
     def ask() -> None:
-        time.sleep(0.2)
+        time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGTERM)
         while received() is None and busy.is_set():  # until the main thread is next on a processor
             time.sleep(0.01)
@@ -77,7 +77,7 @@ def test_a_signal_is_known_before_its_handler_has_run() -> None:
             busy.set()
             asking = threading.Thread(target=ask)
             asking.start()
-            hashlib.pbkdf2_hmac("sha256", b"", b"", 10_000_000)
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 4_000_000)
             busy.clear()
             asking.join()
     finally:

@@ -117,7 +117,7 @@ def test_keys_of_a_matrix() -> None:
     assert [key for key in refused if not key.endswith("-> exclude")] == []
 
 
-@pytest.mark.parametrize("name", rarely(["DQN", "IMPALA", "PPO", "SAC"], ["DQN"]))
+@pytest.mark.parametrize("name", rarely(["DQN", "PPO"], ["DQN"]))
 def test_settings(name: str) -> None:
     config_class = get_algorithm(name).config_class
 
@@ -165,9 +165,9 @@ def test_algorithms() -> None:
 
 
 def test_specs_and_search_spaces() -> None:
-    assert unaccepted(find_spec, spec_names()[::5]) == {}
+    assert unaccepted(find_spec, spec_names()[::15]) == {}
     presets = [f"{name}/{preset}" for name in space_names() for preset in preset_names(name)]
-    names = [*space_names()[::3], *presets[::9], *known_preset_names()]
+    names = [*space_names()[::3], *presets[::18], *known_preset_names()]
     assert unaccepted(load_space, names) == {}
 
 

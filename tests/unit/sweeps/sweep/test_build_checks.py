@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from broken_envs import NAME
 from refusals import Golden, refusals
 
-from experiments.sweep import build_checks
+from experiments.sweep import build_checks, load
 from experiments.sweep.load import load_spec, make_spec
 from search_spaces.documents import SpecError
+
+BUILDS = True
 
 CARTPOLE, PENDULUM = {"env": "CartPole-v1"}, {"env": "Pendulum-v1"}
 AGENTS = {"env": "multi_agent_cartpole", "policies": ["a", "b"]}
@@ -55,6 +58,17 @@ def test_a_value_that_goes_with_some_of_the_others_passes() -> None:
     envs = {"env": {"grid": ["CartPole-v1", "Pendulum-v1"]}}
     filters = {"model.fcnet_hiddens": {"choice": [[8], [16]]}}
     spec(search_space=envs | filters)
+
+
+def test_how_many_environments_are_made_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "check_env", lambda *_: None)
+    monkeypatch.setattr(build_checks, "MOST", 2)
+    made = tmp_path / "made"
+    hows = {"env_config.how": {"choice": ["a", "b", "c", "d"]}}
+    spec(config={"env": NAME, "env_config": {"made": str(made)}}, search_space=hows)
+    assert len(made.read_text().splitlines()) == 2
 
 
 def test_nothing_is_built_for_a_cluster() -> None:

@@ -45,9 +45,9 @@ def test_an_environment_that_takes_no_seed_is_refused() -> None:
 
 
 def test_one_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(env_checks, "LIMIT_S", 1.0)
+    monkeypatch.setattr(env_checks, "LIMIT_S", 0.5)
     config = {"env": NAME, "env_config": {"how": "hang"}}
-    with pytest.raises(SpecError, match="was not made, reset and stepped within 1 s"):
+    with pytest.raises(SpecError, match=r"was not made, reset and stepped within 0\.5 s"):
         spec(config=config)
     spec(config={**config, "disable_env_checking": True})  # slow ones are let pass
 
@@ -95,8 +95,7 @@ def test_how_many_are_tried_is_bounded(tmp_path: Path) -> None:
     made = tmp_path / "made"
     config = {"env": NAME, "env_config": {"made": str(made)}}
     spec(config=config, search_space={"env_config.how": {"choice": [f"{n}" for n in range(40)]}})
-    built = env_checks.MOST  # and so many are tried
-    assert len(made.read_text().splitlines()) <= env_checks.MOST + built
+    assert len(made.read_text().splitlines()) <= env_checks.MOST
 
 
 def test_on_a_cluster_it_is_not_tried_here() -> None:
