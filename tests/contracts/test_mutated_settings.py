@@ -295,7 +295,7 @@ def base(name: str, **more: Any) -> dict[str, Any]:
     frequent: dict[str, Any] = {}
     if learns_from_replay(name):  # in few steps
         frequent = {"target_network_update_freq": 16, "tau": 0.9}
-        frequent["min_sample_timesteps_per_iteration"] = 64
+        frequent["min_sample_timesteps_per_iteration"] = 32 if name == "DreamerV3" else 64
         if home(name) == "Pendulum-v1":  # no iteration waits for 200 steps
             frequent["env_config"] = {"max_episode_steps": 100}
         without = get_algorithm(name).config_class.without
