@@ -14,6 +14,7 @@ from trainables import PPOConfig
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle.building import make_evaluation
+from trainables.runtime.actors.bundles import Bundles
 from trainables.runtime.actors.group import ActorDied, ActorHung, Reply
 from trainables.runtime.evaluation import remote_group
 from trainables.runtime.evaluation.group import EvaluationGroup
@@ -146,6 +147,7 @@ def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeActors, "moods", {})
     monkeypatch.setattr(remote_workers, "ActorGroup", FakeActors)
     monkeypatch.setattr(remote_workers.ray, "put", lambda value: value)
+    monkeypatch.setattr(Bundles, "check_room", lambda bundles: None)  # would start a Ray
     monkeypatch.setattr(remote_group, "time", Clock)
 
 

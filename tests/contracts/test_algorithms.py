@@ -22,13 +22,13 @@ import torch
 from cloning import cloning_is_known
 from every_row import check_rows
 from fakes import discrete_pendulum
+from short_runs import EPISODES, short_settings_of
 from small_runs import (
     actions_in,
     compares_actions,
     home,
     learns_from_replay,
     samples,
-    settings_of,
     trusted,
     without_clocks,
 )
@@ -47,7 +47,6 @@ ALL = [*algorithm_names(), "Cloning"]
 FEW = ["Cloning", "DQN", "PPO"]
 """Of rollouts, of replay, and without an environment: for what no algorithm does by itself."""
 FILTERED = {"observation_filter": "MeanStdFilter"}
-ENDLESS: dict[str, Any] = {"env": "fakes:EndlessEnv", "env_config": {"horizon": 10**9}}
 
 few = pytest.mark.parametrize("name", FEW)
 few_at_first = pytest.mark.parametrize("name", rarely(ALL, FEW))
@@ -61,16 +60,14 @@ def known() -> Iterator[None]:
         yield
 
 
-def settings(name: str, env: Any = "CartPole-v1", **more: Any) -> dict[str, Any]:
-    own: dict[str, Any] = {}
-    if name == "DreamerV3":  # whose updates take longest
-        own = {"training_ratio": 1, "num_steps_sampled_before_learning_starts": 32}
-        own["min_sample_timesteps_per_iteration"] = 64
-    return settings_of(name, env, **{**own, **more})
-
-
 def build(name: str, env: Any = "CartPole-v1", **more: Any) -> Algorithm:
-    return get_algorithm(name)(config=settings(name, env, **more))
+    return get_algorithm(name)(config=short_settings_of(name, env, **more))
+
+
+def endless(name: str) -> dict[str, Any]:
+    """Episodes without an end, and little training between their steps."""
+    quick = {"training_intensity": 0.25} if learns_from_replay(name) else {"num_epochs": 1}
+    return {"env": "fakes:EndlessEnv", "env_config": {"horizon": 10**9}, **quick}
 
 
 def weights(algo: Algorithm) -> dict[str, np.ndarray]:
@@ -100,6 +97,7 @@ class Run:
     state: dict[str, Any]
     learned_state: Any
     results: list[dict[str, Any]]
+    plain: list[dict[str, Any]]  # of two iterations of another one, without evaluations by hand
     weights: list[dict[str, np.ndarray]]  # before, after the first iteration, in the end
     evaluated: list[dict[str, Any]]  # twice after the first iteration
     obs: np.ndarray
@@ -109,7 +107,7 @@ class Run:
         return get_algorithm(self.name)(config={**self.settings, **more})
 
     def resume(self) -> Algorithm:
-        trust = trusted(self.name, home(self.name))
+        trust = trusted(self.name, home(self.name), EPISODES)
         return Algorithm.from_checkpoint(self.folder / "checkpoint", trust=trust)
 
     @property
@@ -123,9 +121,10 @@ def run(
     request: pytest.FixtureRequest, known: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Run:
     name, folder = request.param, tmp_path_factory.mktemp(request.param)
-    given = settings(
+    given = short_settings_of(
         name,
         home(name),
+        env_config=EPISODES,
         lr=[[0, 1e-3], [2000, 1e-4]],
         evaluation_interval=2,
         evaluation_duration=2,
@@ -147,9 +146,11 @@ def run(
         evaluated = [algo.evaluate(), algo.evaluate()]
         results = [first, algo.train(), algo.train()]
         path = [before, after, weights(algo)]
+    with get_algorithm(name)(config=given) as other:
+        plain = [other.train(), other.train()]
     return Run(
         *(name, given, folder, saved, state, learned_state),
-        *(results, path, evaluated, obs, actions),
+        *(results, plain, path, evaluated, obs, actions),
     )
 
 
@@ -187,25 +188,24 @@ def test_training_changes_the_weights(run: Run) -> None:
 
 
 def test_the_same_seed_gives_the_same_metrics(run: Run) -> None:
-    results = []
-    for seed in (3, 4):
-        with run.build(seed=seed) as algo:
-            results.append(told(algo.train()))
-    assert results[0] == told(run.results[0])
-    metrics = [k for k in results[0] if k == "episode_return_mean" or k.endswith("loss")]
-    assert metrics and all(results[0][key] != results[1][key] for key in metrics)
+    first = run.results[0]
+    assert told(run.plain[0]) == told(first)
+    with run.build(seed=4) as algo:
+        other = algo.train()
+    metrics = [k for k in first if k == "episode_return_mean" or k.endswith("loss")]
+    assert metrics and all(first[key] != other[key] for key in metrics)
 
 
 def test_evaluation_leaves_training_alone(run: Run) -> None:
     one, same = run.evaluated
     assert one == same  # the same seeds, so the same episodes
     assert one["num_episodes"] == 2
-    with run.build() as plain:
-        assert [told(plain.train()) for _ in range(2)] == [told(run.results[0]), run.later[0]]
+    assert [told(result) for result in run.plain] == [told(run.results[0]), run.later[0]]
 
 
 def test_a_resumed_run_equals_the_uninterrupted_one(run: Run) -> None:
     with run.resume() as resumed:
+        assert resumed.evaluate() == run.evaluated[0]  # as before the resume
         assert [told(resumed.train()) for _ in range(2)] == run.later
         assert resumed.training_iteration == 3
         np.testing.assert_equal(weights(resumed), run.weights[2])
@@ -227,16 +227,11 @@ def test_environments_of_python_are_resumed_too(name: str, tmp_path: Path) -> No
 
 def test_get_and_set_state_without_files(run: Run) -> None:
     """A state is a copy: what is trained after it was taken does not change it."""
-    trust = trusted(run.name, home(run.name))
+    trust = trusted(run.name, home(run.name), EPISODES)
     with get_algorithm(run.name).from_state(run.state, trust) as copy:
-        assert [told(copy.train()) for _ in range(2)] == run.later
+        assert told(copy.train()) == run.later[0]
         copy.set_state(run.state)
         assert told(copy.train()) == run.later[0]
-
-
-def test_evaluations_before_and_after_a_resume_are_the_same(run: Run) -> None:
-    with run.resume() as resumed:
-        assert resumed.evaluate() == run.evaluated[0]
 
 
 def test_the_command_plays_what_an_evaluation_does(run: Run, tmp_path: Path) -> None:
@@ -262,8 +257,9 @@ def test_actions_equal_those_of_the_exported_policy(run: Run) -> None:
 
 def test_reset_config_is_a_new_run(run: Run) -> None:
     """As good as a new process: nothing of the old trial is left, every new setting holds."""
-    short = {"env_config": {"max_episode_steps": 60}}
-    new = settings(run.name, "Acrobot-v1", seed=11, lr=1e-2, gamma=0.9, **short)
+    new = short_settings_of(
+        run.name, "Acrobot-v1", seed=11, lr=1e-2, gamma=0.9, env_config=EPISODES
+    )
     with get_algorithm(run.name)(config=dict(new)) as fresh:
         expected = [without_clocks(fresh.train()) for _ in range(2)]
     with run.resume() as algo:
@@ -321,7 +317,7 @@ def test_memory_is_free_without_the_garbage_collector(name: str) -> None:
         algo = build(name, **more)
         algo.train()
         first, itself = held(algo), weakref.ref(algo)
-        algo.reset_config(settings(name, **more))
+        algo.reset_config(short_settings_of(name, **more))
         assert [part() for part in first] == [None] * len(first)
         algo.train()
         second = held(algo)
@@ -427,7 +423,7 @@ def test_a_state_of_other_settings_is_refused(name: str, tmp_path: Path) -> None
 @few
 def test_a_failed_reset_config_raises_and_names_the_setting(name: str) -> None:
     with build(name) as algo, pytest.raises(ConfigError, match=r"lr = -1"):
-        algo.reset(settings(name, lr=-1))
+        algo.reset(short_settings_of(name, lr=-1))
 
 
 @few
@@ -466,10 +462,10 @@ def test_a_gpu_that_is_not_there(name: str) -> None:
 @few_at_first
 def test_reporting_minima(name: str) -> None:
     if samples(name):
-        with build(name, min_sample_timesteps_per_iteration=1000) as algo:
-            assert algo.train()["num_env_steps_sampled"] >= 1000
-    with build(name, min_train_timesteps_per_iteration=1000) as algo:
-        assert algo.train()["num_env_steps_trained_lifetime"] >= 1000
+        with build(name, min_sample_timesteps_per_iteration=500) as algo:
+            assert algo.train()["num_env_steps_sampled"] >= 500
+    with build(name, min_train_timesteps_per_iteration=500) as algo:
+        assert algo.train()["num_env_steps_trained_lifetime"] >= 500
     with build(name, min_time_s_per_iteration=0.2) as algo:
         assert algo.train()["time_this_iter_s"] >= 0.2
 
@@ -477,12 +473,12 @@ def test_reporting_minima(name: str) -> None:
 @few_that_play
 def test_the_first_result_waits_for_an_episode(name: str) -> None:
     """Acrobot's first episodes are 500 steps long: a result without a return breaks Tune."""
-    with build(name, "Acrobot-v1") as algo:
+    with build(name, "Acrobot-v1", env_config={"max_episode_steps": 150}) as algo:
         result = algo.train()
     assert result["num_episodes"] > 0
     assert result["num_env_steps_sampled"] > 256
     with (
-        build(name, max_env_steps_without_episode=2000, **ENDLESS) as algo,
+        build(name, max_env_steps_without_episode=500, **endless(name)) as algo,
         pytest.raises(RuntimeError, match=r"EndlessEnv.*no episode ended"),
     ):
         algo.train()
@@ -491,7 +487,7 @@ def test_the_first_result_waits_for_an_episode(name: str) -> None:
 @few_that_play
 def test_steps_are_reported_though_no_episode_ends(name: str) -> None:
     """Else nobody would see them, and no stop criterion would be looked at."""
-    with build(name, **ENDLESS) as algo:
+    with build(name, **endless(name)) as algo:
         first, second = algo.train(), algo.train()
     steps = "num_env_steps_sampled_lifetime"
     assert 2000 <= first[steps] < 3000 and first[steps] < second[steps] < 4000
@@ -523,7 +519,7 @@ def test_names() -> None:
 
 def test_config_round_trip_through_json() -> None:
     def check(name: str) -> None:
-        config = get_algorithm(name).config_class.from_dict(settings(name))
+        config = get_algorithm(name).config_class.from_dict(short_settings_of(name))
         again = type(config).from_dict(json.loads(json.dumps(config.to_dict())))
         assert again == config
         assert again.to_dict() == config.to_dict()
@@ -534,7 +530,7 @@ def test_config_round_trip_through_json() -> None:
 def test_unknown_settings_are_refused() -> None:
     def check(name: str) -> None:
         with pytest.raises(ConfigError, match="learning_rate"):
-            get_algorithm(name).config_class.from_dict(settings(name, learning_rate=1e-3))
+            get_algorithm(name).config_class.from_dict(short_settings_of(name, learning_rate=1e-3))
 
     check_rows(check, ALL)
     with pytest.raises(ConfigError, match="learning_rate"):
@@ -554,7 +550,7 @@ def test_bundles() -> None:
     def check(name: str) -> None:
         algorithm = get_algorithm(name)
         runners = "num_env_runners" if samples(name) else "evaluation_num_env_runners"
-        given = settings(
+        given = short_settings_of(
             name,
             **{runners: 2},
             num_gpus_per_learner=0.5,
@@ -566,8 +562,8 @@ def test_bundles() -> None:
         runner = {"CPU": 2, "simulator": 1}
         assert request.bundles == [{"CPU": 1, "GPU": 0.5}, runner, runner]
         assert request.strategy == "SPREAD"
-        assert algorithm.default_resource_request(settings(name)).bundles == [{"CPU": 1}]
-        assert runners in algorithm.resource_help(settings(name, **{runners: 2}))
+        assert algorithm.default_resource_request(short_settings_of(name)).bundles == [{"CPU": 1}]
+        assert runners in algorithm.resource_help(short_settings_of(name, **{runners: 2}))
 
     check_rows(check, ALL)
 
@@ -577,11 +573,11 @@ def test_four_trials_share_a_gpu() -> None:
 
     def check(name: str) -> None:
         asked = get_algorithm(name).default_resource_request
-        bundles = asked(settings(name, num_gpus_per_learner=0.25)).bundles
+        bundles = asked(short_settings_of(name, num_gpus_per_learner=0.25)).bundles
         assert bundles == [{"CPU": 1, "GPU": 0.25}]
         assert placement_problem(bundles * 4, "PACK", [{"CPU": 4, "GPU": 1}]) is None
         assert placement_problem(bundles * 5, "PACK", [{"CPU": 8, "GPU": 1}]) is not None
-        faked = settings(name, num_gpus_per_learner=0.25, fake_gpus=True)
+        faked = short_settings_of(name, num_gpus_per_learner=0.25, fake_gpus=True)
         assert asked(faked).bundles == [{"CPU": 1}]
 
     check_rows(check, ALL)

@@ -251,12 +251,12 @@ def check_examples(max_examples: int, *, parts: int = 1) -> None:
 
 
 def test_random_spaces_train() -> None:
-    check_examples(20, parts=4)
+    check_examples(12, parts=4)
 
 
 @pytest.mark.full("test_random_spaces_train")
 def test_random_spaces_train_every_algorithm() -> None:
-    check_examples(20)
+    check_examples(14)
 
 
 @pytest.mark.slow

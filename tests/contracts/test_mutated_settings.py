@@ -248,7 +248,7 @@ class Group:
 
     def is_allowed(self, name: str) -> bool:
         try:
-            for settings in (base(name, **self.more), self.of(name)):
+            for settings in [base(name, **self.more), self.of(name)][not self.more :]:
                 get_algorithm(name).config_class.from_dict(settings).validate()
         except ConfigError:
             return False
@@ -265,25 +265,39 @@ class Group:
 
 @cache
 def groups(name: str) -> tuple[Group, ...]:
-    found: list[Group] = []
+    """The settings in as few groups as they go together in."""
+    alone = []
     for setting in mutable(name):
         value, more = case(name, setting)
-        own = Group({setting: value}, more)
+        alone.append(Group({setting: value}, more))
+    found: list[Group] = []
+    for group in together(name, alone, asks=False):  # to ask of each pair takes long
+        own = [one for one in alone if one.new.keys() <= group.new.keys()]
+        found += [group] if group.is_allowed(name) else together(name, own, asks=True)
+    return tuple(found)
+
+
+def together(name: str, alone: list[Group], *, asks: bool) -> list[Group]:
+    """Groups of some settings; those that the algorithm allows, where it is asked."""
+    found: list[Group] = []
+    for own in alone:
         for i, group in enumerate(found):
             both = group.with_(own)
-            if both is not None and both.is_allowed(name):
+            if both is not None and (not asks or both.is_allowed(name)):
                 found[i] = both
                 break
         else:
             found.append(own)
-    return tuple(found)
+    return found
 
 
 def base(name: str, **more: Any) -> dict[str, Any]:
     frequent: dict[str, Any] = {}
     if learns_from_replay(name):  # in few steps
         frequent = {"target_network_update_freq": 16, "tau": 0.9}
-        frequent["min_sample_timesteps_per_iteration"] = 64
+        frequent["min_sample_timesteps_per_iteration"] = 32 if name == "DreamerV3" else 64
+        if home(name) == "Pendulum-v1":  # no iteration waits for 200 steps
+            frequent["env_config"] = {"max_episode_steps": 100}
         without = get_algorithm(name).config_class.without
         frequent = {key: value for key, value in frequent.items() if key not in without}
     return {**settings_of(name, home(name), **frequent), **more}

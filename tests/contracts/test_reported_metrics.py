@@ -11,6 +11,7 @@ from callback_cases import Lengths
 from cloning import cloning_is_known
 from every_row import check_rows
 from ray import tune
+from short_runs import EPISODES, short_settings_of
 from small_runs import home, samples, settings_of
 
 from analysis.names import HOST
@@ -100,7 +101,7 @@ def test_an_algorithm_reports_what_is_declared(name: str) -> None:
     common = common | names(SAMPLED) if samples(name) else common - LOGGED_IN_TRAINING
     seen: set[str] = set()
     for variant in [{}, *VARIANTS.get(name, [])]:
-        settings = settings_of(name, home(name), **IN_PROCESS, **variant)
+        settings = short_settings_of(name, home(name), env_config=EPISODES, **IN_PROCESS, **variant)
         with get_algorithm(name)(config=settings) as algo:
             results = [reported(algo.train()) for _ in range(2)]
         assert results[0] == results[1]

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from recorded_data import recorded
+from short_runs import short_settings_of
 from small_runs import (
     compares_actions,
     samples,
-    settings_of,
     trusted,
     without_clocks,
 )
@@ -79,7 +79,7 @@ few_at_first = pytest.mark.parametrize("name", rarely(ABLE, ["BC", "DQN", "PPO"]
 
 
 def build(name: str, **more: Any) -> Algorithm:
-    return get_algorithm(name)(config=settings_of(name, **{**GAME, **TWO, **more}))
+    return get_algorithm(name)(config=short_settings_of(name, **{**GAME, **TWO, **more}))
 
 
 def weights(algo: Algorithm, module_id: str) -> np.ndarray:
@@ -108,7 +108,7 @@ def test_all_but_two_are_able_and_these_say_why() -> None:
 def test_one_agent_learns_as_several_what_it_learns_alone(name: str) -> None:
     found = []
     for module_id, more in (("default_policy", {}), ("only", {"policies": ["only"]})):
-        with get_algorithm(name)(config=settings_of(name, WALK, **more)) as algo:
+        with get_algorithm(name)(config=short_settings_of(name, WALK, **more)) as algo:
             results = [algo.train() for _ in range(2)]
             found.append(
                 ([told(result, module_id) for result in results], weights(algo, module_id))

@@ -33,7 +33,7 @@ TINY: dict[str, Any] = {
     "batch_size_B": 2,
     "batch_length_T": 8,
     "horizon_H": 3,
-    "training_ratio": 4,
+    "training_ratio": 2,
     "num_envs_per_env_runner": 2,
     "num_steps_sampled_before_learning_starts": 40,
     "min_sample_timesteps_per_iteration": 80,

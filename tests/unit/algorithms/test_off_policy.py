@@ -61,7 +61,7 @@ def test_the_number_of_updates_is_what_the_setting_says_at_all_times() -> None:
         with DQN(TINY | settings) as algo:
             learned = record(algo.learners["default_policy"], "update_step", lambda *a: 1)
             steps, rounds = algo.num_env_steps_sampled, 0
-            while steps < (200 if intensity < 1 else 60):
+            while steps < (200 if intensity < 1 else 60 if intensity < 9 else 40):
                 algo.training_step()
                 rounds += 1
                 steps = algo.num_env_steps_sampled

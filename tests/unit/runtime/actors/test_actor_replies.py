@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from trainables.runtime.actors import group as actor_group
+from trainables.runtime.actors import process
 from trainables.runtime.actors.group import ActorGroup, ActorHung
 from trainables.runtime.actors.process import ActorProcesses
 
@@ -65,6 +66,8 @@ def ray_of(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     fake = FakeRay()
     monkeypatch.setattr(actor_group, "ray", fake)
     monkeypatch.setattr(actor_group, "time", fake)
+    for starts_ray in ("join_or_start", "get_current_placement_group"):
+        monkeypatch.setattr(process, starts_ray, lambda: None)
     monkeypatch.setattr(ActorProcesses, "check_room", lambda *given: None)
     monkeypatch.setattr(ActorProcesses, "start", lambda processes, bundle: fake.start(bundle))
     return fake

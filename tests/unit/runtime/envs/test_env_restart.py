@@ -194,6 +194,7 @@ def test_training_counts_restarts_over_its_life(tmp_path: Path, algorithm: Any) 
     )
     if algorithm is DQNConfig:
         config.training(num_steps_sampled_before_learning_starts=32, n_step=3)
+        config.reporting(min_sample_timesteps_per_iteration=64)
     else:
         config.training(train_batch_size_per_learner=64, minibatch_size=64)
     with config.build() as algo:

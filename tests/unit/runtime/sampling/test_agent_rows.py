@@ -50,7 +50,7 @@ def make_runner(pattern: str, mapping: str, **settings: Any) -> tuple[Any, Agent
         .env_runners(num_envs_per_env_runner=NUM_SLOTS)
         .multi_agent(policies=policies, policy_mapping_fn=MAPPINGS[mapping])
         .debugging(seed=3)
-        .training(**settings)
+        .training(**{"model": {"fcnet_hiddens": [8]}, **settings})
     )
     algorithm = config.build()
     runner = algorithm.env_runners.local_env_runner
@@ -182,6 +182,7 @@ def test_policies_are_asked_for_once_an_episode_and_agent(pattern: str) -> None:
         .environment(PATTERNS[pattern], env_config={"num_agents": NUM_AGENTS, "length": 4})
         .env_runners(num_envs_per_env_runner=NUM_SLOTS)
         .multi_agent(policies=["p0", "p1"], policy_mapping_fn=mapping)
+        .training(model={"fcnet_hiddens": [8]})
     )
     algorithm = config.build()
     runner = algorithm.env_runners.local_env_runner

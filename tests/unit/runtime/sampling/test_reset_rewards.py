@@ -81,9 +81,11 @@ def test_training_is_that_of_an_environment_that_gives_none(
         config = config_class().environment(RewardsResets, env_config=env_config).debugging(seed=0)
         config.env_runners(num_envs_per_env_runner=3)
         if config_class is PPOConfig:
-            config.training(train_batch_size_per_learner=120, minibatch_size=60)
+            config.training(train_batch_size_per_learner=120, minibatch_size=60, num_epochs=2)
         else:
             config.training(num_steps_sampled_before_learning_starts=12, n_step=3)
+            config.reporting(min_sample_timesteps_per_iteration=100)
+        config.training(model={"fcnet_hiddens": [8]})
         with config.build() as algorithm:
             algorithm.train()
             weights = algorithm.get_policy().get_weights()
