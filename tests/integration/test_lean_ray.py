@@ -30,8 +30,7 @@ def listening() -> set[str]:
 
 
 def test_what_an_algorithm_starts_is_reached_from_this_machine_alone() -> None:
-    config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=1)
-    config.env_runners(num_cpus_per_env_runner=0).learners(num_cpus_per_learner=0.5)
+    config = PPOConfig().environment("CartPole-v1").learners(num_cpus_per_learner=0.5)
     config.training(train_batch_size_per_learner=32, minibatch_size=32, num_epochs=1)
     try:
         with config.learners(num_learners=2).build() as algo:

@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import inspect
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from page_commands import run_commands
 
-from experiments import load_spec
+from experiments import cli, load_spec
 from experiments.benchmarks import peer_tables
 from experiments.benchmarks.peer_defaults import RLLIB, SB3
 from experiments.commands.show import gallery_table
@@ -94,15 +95,26 @@ def test_the_examples_for_rllib(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert names["best"].metrics["num_env_steps_sampled_lifetime"] >= 3000
 
 
-@pytest.mark.parametrize("page", ["gallery", pytest.param("rllib", marks=pytest.mark.full)])
-def test_commands(page: str, folder: Path) -> None:
-    for text in blocks(page, "yaml"):
-        name = text.partition(":")[0]
-        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
-    for text in blocks(page, "bash"):
+def test_the_commands_in_the_gallery(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process: each of them shows something, and starts nothing."""
+    for text in blocks("gallery", "yaml"):
+        (folder / f"{text.partition(':')[0]}.yaml").write_text(text, encoding="utf-8")
+    commands = "".join(blocks("gallery", "bash")).splitlines()
+    assert commands
+    for command in commands:
+        monkeypatch.setattr(sys, "argv", shlex.split(command, comments=True))
+        with pytest.raises(SystemExit) as status:
+            cli.main()
+        assert status.value.code in (0, None), command
+
+
+@pytest.mark.full("test_the_commands_in_the_gallery")
+def test_the_commands_for_rllib(folder: Path) -> None:
+    for text in blocks("rllib", "yaml"):
+        (folder / f"{text.partition(':')[0]}.yaml").write_text(text, encoding="utf-8")
+    for text in blocks("rllib", "bash"):
         run_commands(text, folder)
-    if page == "rllib":
-        assert (folder / "runs" / "cartpole-ppo" / "best").is_dir()
+    assert (folder / "runs" / "cartpole-ppo" / "best").is_dir()
 
 
 # ------------------------------------------------------------------ tables

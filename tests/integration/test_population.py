@@ -241,7 +241,8 @@ def best_rate(results: dict[str, list[dict[str, Any]]]) -> str:
 
 def driver(folder: Path, scheduler: str, module: str = COMMAND, *arguments: str) -> Driver:
     """`tunescape run`, or another module that runs a spec, in a process of its own."""
-    keys = {"config": {"seconds": 0.15}, "checkpoint": {"frequency": 1}}
+    seconds = 0.15 if module == COMMAND else 0.02  # long enough to be killed from outside
+    keys = {"config": {"seconds": seconds}, "checkpoint": {"frequency": 1}}
     spec = data(folder / "runs", SCHEDULERS[scheduler], **keys, resources={"num_cpus": 2})
     file = folder / "spec.yaml"
     file.write_text(yaml.safe_dump(spec))
