@@ -26,6 +26,8 @@ from trainables.core.config.reference.compatibility import ALIASES
 from trainables.core.reported_metrics import MODULE
 from trainables.registry import get_algorithm
 
+BUILDS = True  # what the pages show has to be buildable
+
 ROOT = Path(__file__).parents[2]
 PAGES = {
     name: (ROOT / path).read_text(encoding="utf-8")
