@@ -36,8 +36,6 @@ class ThriftReader:
             ValueError: if it is damaged.
             IndexError: if it is not whole.
         """
-        if depth > _MOST_DEPTH:
-            raise ValueError("it is nested too deeply")
         fields: Fields = {}
         number = 0
         while head := self._byte():
@@ -47,6 +45,8 @@ class ThriftReader:
         return fields
 
     def _value(self, kind: int, depth: int) -> Any:
+        if depth > _MOST_DEPTH:
+            raise ValueError("it is nested too deeply")
         if kind in _INTEGERS:
             return self._integer()
         if kind == _BINARY:
