@@ -142,5 +142,5 @@ def test_a_footer_of_lists_in_lists_is_one_error(tmp_path: Path) -> None:
     footer = b"\x19" * 5_000  # each a field, or a list of one list
     path = tmp_path / "a.parquet"
     path.write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
-    with pytest.raises(DataError, match="a.parquet.*it is nested too deeply"):
+    with pytest.raises(DataError, match=r"a\.parquet.*it is nested too deeply"):
         read(tmp_path)
