@@ -1,7 +1,7 @@
 """Who is killed in a crash drill, and how a sweep's driver ends after it.
 
 A *driver* is the process of `tunescape run` or `resume`. It leads a session of its own, in which
-everything that it starts lies: Ray's processes and the hosts of trials.
+Ray's processes lie. Those of trials have sessions of their own, and are not waited for here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LIMITS_S = {GROUP: 1.0, DRIVER: 1.0, **dict.fromkeys(RAY, 60.0), **dict.fromkeys
 STATUSES = {"raylet": 3, "gcs_server": 3, "SIGINT": 130, "SIGTERM": 143}
 """The driver's exit status, where it still says one."""
 LEAVING_S = 75.0
-"""After what time nothing that a driver started is left, seconds: Ray's agents take a minute."""
+"""After what time nothing of a driver's session is left, seconds: Ray's agents take a minute."""
 
 
 def kill(
