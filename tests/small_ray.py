@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import ray
+from ray.cluster_utils import Cluster
 
 from experiments.internals.ray import lean_ray
 
@@ -20,6 +21,30 @@ def only_the_needed() -> Iterator[None]:
         patch.setenv("RAY_prestart_worker_first_driver", "0")
         with lean_ray(follow_logs=False):
             yield
+
+
+@contextmanager
+def small_cluster(*nodes: dict[str, Any], **head: Any) -> Iterator[Cluster]:
+    """Several nodes on this machine, joined by this process; only it knows the address.
+
+    By itself such a cluster is the one that any program on the machine then joins.
+
+    Args:
+        *nodes: The resources of each node besides the head.
+        **head: Those of the head.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ray._private.utils, "write_ray_address", lambda *_: None)
+        made = Cluster(initialize_head=True, head_node_args=head)
+    for resources in nodes:
+        made.add_node(**resources)
+    ray.init(address=made.address, log_to_driver=False, configure_logging=False)
+    made.wait_for_nodes()
+    try:
+        yield made
+    finally:
+        ray.shutdown()
+        made.shutdown()
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from forked_drivers import completed
 from placed import PLACES, Placed, PlacedOnFakeGPU
 from ray import tune
 from ray.cluster_utils import Cluster
+from small_ray import small_cluster
 
 from experiments.sweep.preflight import nodes_without
 from trainables import PPOConfig
@@ -30,16 +31,10 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster() -> Iterator[Cluster]:
     """A head that runs nothing but the driver, and two nodes of 2 CPUs, one with a GPU."""
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    made.add_node(num_cpus=2, num_gpus=1)
-    made.add_node(num_cpus=2)
-    ray.init(address=made.address, log_to_driver=False, configure_logging=False)
-    made.wait_for_nodes()
-    yield made
-    ray.shutdown()
-    made.shutdown()
+    with small_cluster({"num_cpus": 2, "num_gpus": 1}, {"num_cpus": 2}, num_cpus=0) as made:
+        yield made
 
 
 def run(folder: Path, config: dict[str, Any], **options: Any) -> Any:

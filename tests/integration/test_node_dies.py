@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
+from small_ray import small_cluster
 from sweep_dummy import NAME
 
 from experiments.cluster.session import sweep_environment
@@ -24,16 +24,8 @@ REAL_WORKERS = True  # the test is of processes
 @pytest.fixture
 def cluster() -> Iterator[Any]:
     """Of two nodes with a CPU each."""
-    from ray.cluster_utils import Cluster
-
-    with sweep_environment():
-        nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-        nodes.add_node(num_cpus=1)
-        ray.init(address=nodes.address, log_to_driver=False)
-        nodes.wait_for_nodes()
+    with sweep_environment(), small_cluster({"num_cpus": 1}, num_cpus=1) as nodes:
         yield nodes
-        ray.shutdown()
-        nodes.shutdown()
 
 
 @pytest.mark.full("integration/test_tuner.py::test_a_process_that_dies_doubles_no_rows")
