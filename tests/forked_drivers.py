@@ -19,6 +19,8 @@ from contextlib import nullcontext
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import cheap_sweeps
+
 from experiments.workers import warm
 
 ROOT = Path(__file__).parents[1]
@@ -142,6 +144,7 @@ def _become(
     sys.path[:1] = [cwd, *environment["PYTHONPATH"].split(os.pathsep)]
     sys.argv = [module, *arguments]
     sys.modules.pop(module, None)
+    cheap_sweeps.as_the_parent_does()
     if workers is not None:
         warm._server = workers
     try:

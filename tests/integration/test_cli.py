@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from cheap_sweeps import drawn
 from forked_drivers import ROOT, completed
 from mlflow_client import mlflow_client
 
@@ -33,12 +34,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         "class MyEnv(CartPoleEnv):\n    pass\n"
     )
     config = {"train_batch_size_per_learner": 256, "minibatch_size": 64, "num_epochs": 1}
-    done = completed(
-        *("train", "--run", "PPO", "--env", "my_env:MyEnv"),
-        *("--stop", '{"timesteps_total": 1000}', "--config", json.dumps(config)),
-        *("--name", "one", "--set", "seed=1", "--set", "resources.num_cpus=1"),
-        cwd=folder,
-    )
+    with drawn():
+        done = completed(
+            *("train", "--run", "PPO", "--env", "my_env:MyEnv"),
+            *("--stop", '{"timesteps_total": 1000}', "--config", json.dumps(config)),
+            *("--name", "one", "--set", "seed=1", "--set", "resources.num_cpus=1"),
+            cwd=folder,
+        )
     assert done.returncode == 0, done.stderr
     return folder, done.stdout
 

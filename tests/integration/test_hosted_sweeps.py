@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cheap_sweeps import drawn
 from mlflow_client import mlflow_client
 
 from analysis import trials_frame
@@ -42,7 +43,8 @@ def hosted(ray_here: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Sw
     mlflow = {"log_model": False}
     sweep = sweep_of(tmp_path_factory.mktemp("of"), "hosted", trial_batching="auto", mlflow=mlflow)
     assert sweep.at_once == 4
-    outcome = run_sweep(sweep)
+    with drawn():
+        outcome = run_sweep(sweep)
     assert not outcome.failures
     return sweep, outcome
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cheap_sweeps import drawn
 from mlflow_client import mlflow_client
 from report_pages import parse_page
 from rich.console import Console
@@ -55,14 +56,15 @@ def test_report_and_mlflow_show_the_league(tmp_path: Path) -> None:
             }
         )
     )
-    outcome = run_sweep(made)
+    with drawn():
+        outcome = run_sweep(made)
     assert outcome.succeeded, outcome.note
     assert outcome.pictures == {LEAGUE: outcome.folder / "league.png"}
-    drawn = outcome.pictures[LEAGUE].read_bytes()
+    picture = outcome.pictures[LEAGUE].read_bytes()
     assert outcome.report is not None and outcome.source is not None
     page = parse_page(outcome.report)
     (shown,) = [v for tag, name, v in page.attributes if (tag, name) == ("img", "src")]
-    assert base64.b64decode(shown.removeprefix("data:image/png;base64,")) == drawn
+    assert base64.b64decode(shown.removeprefix("data:image/png;base64,")) == picture
     again = parse_page(write_report(outcome.folder, metric="league/hunter/elo"))
     assert "s-league" in again.ids and "league/hunter/elo" in again.text  # its curve
 

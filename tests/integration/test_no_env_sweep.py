@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cheap_sweeps import drawn
 from cloning import NUM_ROWS, SMALL, Cloning
 from mlflow_client import mlflow_client
 from ray import tune
@@ -55,7 +56,8 @@ def words_of(outcome: Outcome) -> str:
 
 def test_a_sweep_is_judged_by_evaluations_and_reported(tmp_path: Path) -> None:
     made = sweep(tmp_path, scheduler="asha", mlflow={})
-    outcome = run_sweep(made)
+    with drawn():
+        outcome = run_sweep(made)
     assert outcome.succeeded and not outcome.failures
     trials = load_sweep(outcome.folder).trials
     assert {trial.status for trial in trials} == {"TERMINATED"}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cheap_sweeps import drawn
 from rich.console import Console
 from sweep_dummy import NAME
 
@@ -48,7 +49,8 @@ def test_each_trials_results_are_read_once_at_the_end(
     )
     screen = io.StringIO()
     console = Console(file=screen, width=160)
-    outcome = run_sweep(Sweep.of(spec), console=console)
+    with drawn():
+        outcome = run_sweep(Sweep.of(spec), console=console)
     show_outcome(outcome, spec, console)
     written = (outcome.best, outcome.checkpoint, outcome.curves, outcome.effects, outcome.report)
     assert [file is not None for file in written] == [True, False, True, True, True]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import ray
+from cheap_sweeps import drawn
 from page_blocks import blocks
 from rich.console import Console
 from sweep_processes import finish, rows, spec_file, start, wait_until
@@ -62,7 +63,8 @@ def run_once(
     @functools.cache
     def run(name: str) -> tuple[Outcome, str]:
         shown = io.StringIO()
-        outcome = sweep(tmp_path_factory.mktemp(name), name, Console(width=200, file=shown))
+        with drawn():
+            outcome = sweep(tmp_path_factory.mktemp(name), name, Console(width=200, file=shown))
         return outcome, shown.getvalue()
 
     return run

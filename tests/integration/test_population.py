@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from cheap_sweeps import drawn
 from dummy_sweeps import ENV_STEPS, spec_of
 from forked_drivers import COMMAND, Driver
 from mlflow_client import mlflow_client
@@ -52,7 +53,8 @@ def applied(exploit: Exploit, results: dict[str, list[dict[str, Any]]]) -> bool:
 
 
 def test_exploits_happen_are_recorded_and_can_be_replayed(tmp_path: Path) -> None:
-    outcome = run_sweep(Sweep.of(make_spec(data(tmp_path, {**PBT, "synch": True}, mlflow={}))))
+    with drawn():
+        outcome = run_sweep(Sweep.of(make_spec(data(tmp_path, {**PBT, "synch": True}, mlflow={}))))
     assert not outcome.failures
     exploits, results = read_lineage(outcome.folder), rows(outcome.folder)
     assert [e.number for e in exploits] == list(range(1, len(exploits) + 1)) and exploits

@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from cheap_sweeps import drawn
 from forked_drivers import Driver, completed
 from sweep_processes import (
     FIVE,
@@ -98,7 +99,8 @@ def test_ctrl_c_before_the_first_result_says_how_it_goes_on(tmp_path: Path) -> N
 
 def test_ctrl_c_tells_what_is_saved_and_the_second_one_what_is_not(tmp_path: Path) -> None:
     spec = spec_file(tmp_path, config={"seconds": 0.25})
-    process, sweep = Driver("run", spec, cwd=tmp_path), tmp_path / "runs" / "sweep"
+    with drawn():
+        process, sweep = Driver("run", spec, cwd=tmp_path), tmp_path / "runs" / "sweep"
     wait_until(lambda: any(3 in its for its in rows(sweep).values()), process)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=120)
