@@ -52,6 +52,7 @@ def kept(file: Path) -> Any:
     return json.loads(file.read_text())["results"]
 
 
+@pytest.mark.full("test_scaling_shows_measurement_and_model")
 def test_throughput(tmp_path: Path, drive: Drive) -> None:
     given = ("--rounds", 1, "--steps", 2048, "--warmup", 0)
     shown = drive(throughput, *given, "--out", tmp_path)
@@ -67,7 +68,7 @@ def test_throughput(tmp_path: Path, drive: Drive) -> None:
         )
 
 
-@pytest.mark.full("test_throughput")
+@pytest.mark.full("test_scaling_shows_measurement_and_model")
 @pytest.mark.parametrize(
     ("algorithm", "more", "file"),
     [("dqn", ["--slots", "8"], "throughput_dqn_8_slots"), ("sac", [], "throughput_sac")],
@@ -89,7 +90,7 @@ def test_off_policy_throughput(
         assert 0 < result["update_ms"] < result["seconds"] * 1000 / result["updates"]
 
 
-@pytest.mark.full("test_throughput")
+@pytest.mark.full("test_scaling_shows_measurement_and_model")
 def test_dqn_and_the_bare_loop_in_turns() -> None:
     given = ["--pairs", "2", "--steps", "40", "--warmup", "1050"]
     done = subprocess.run(
@@ -103,7 +104,7 @@ def test_dqn_and_the_bare_loop_in_turns() -> None:
     assert 0.1 < result["ratio_mean"] < 10 and 0 < result["ours_cpu_ms"] < 100
 
 
-@pytest.mark.full("test_throughput")
+@pytest.mark.full("test_scaling_shows_measurement_and_model")
 def test_a_missed_score_counts_with_the_cap(tmp_path: Path, drive: Drive) -> None:
     given = ("--only", "bare", "--seeds", 1, "--cap", 0.2, "--out", tmp_path)
     shown = drive(time_to_score, "--algorithm", "sac", *given)
@@ -128,7 +129,7 @@ def test_the_tuned_settings_are_the_shipped_ones(
     assert config["metrics_num_episodes_for_smoothing"] == episodes
 
 
-@pytest.mark.full("test_throughput")
+@pytest.mark.full("test_scaling_shows_measurement_and_model")
 def test_a_curve_has_every_episode_and_a_greedy_evaluation() -> None:
     given = ("curve", "--env", "Pendulum-v1", "--steps", 1200)
     result = gather.measure("ours", None, *given, algorithm="sac")
@@ -257,7 +258,7 @@ def test_overheads_are_what_lies_between_results() -> None:
     assert overheads(ends) == pytest.approx([0.75, 0.5])
 
 
-@pytest.mark.full("test_throughput")
+@pytest.mark.full("test_scaling_shows_measurement_and_model")
 def test_speed_of_memories(tmp_path: Path, drive: Drive) -> None:
     shown = drive(recurrent, "--out", tmp_path, "speed", "--rounds", 1, "--steps", 1024)
     assert "<= 3" in shown
@@ -274,7 +275,7 @@ def test_scores_of_memories(tmp_path: Path) -> None:
     assert (tmp_path / "scores.png").stat().st_size > 10_000
 
 
-@pytest.mark.full("test_throughput")
+@pytest.mark.full("test_scaling_shows_measurement_and_model")
 def test_a_contestant_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit, match=r"bare loop gave no result \(exit code 2\)"):
         gather.measure("bare", None, "no-such-task")
@@ -320,7 +321,7 @@ def test_tuned(tmp_path: Path, drive: Drive) -> None:
     assert (tmp_path / "floor.png").stat().st_size > 10_000
 
 
-@pytest.mark.full("test_throughput")
+@pytest.mark.full("test_scaling_shows_measurement_and_model")
 def test_speed_with_several_agents(tmp_path: Path, drive: Drive) -> None:
     given = ("--rounds", 1, "--steps", 2048, "--warmup", 0, "--slots", 8)
     assert "native" in drive(multi_agent_speed, *given, "--out", tmp_path)
@@ -331,7 +332,7 @@ def test_speed_with_several_agents(tmp_path: Path, drive: Drive) -> None:
         assert 1 < result["agent_steps"] / result["env_steps"] <= 4
 
 
-@pytest.mark.full("test_throughput")
+@pytest.mark.full("test_scaling_shows_measurement_and_model")
 def test_memory_of_many_policies(tmp_path: Path, drive: Drive) -> None:
     given = ("--policies", 6, "--capacities", 2, "--iterations", 2)
     assert "6 policies" in drive(many_policies, *given, "--figures", tmp_path)
@@ -339,7 +340,7 @@ def test_memory_of_many_policies(tmp_path: Path, drive: Drive) -> None:
     assert len(measured["megabytes"]) == 2 and measured["peak"] >= max(measured["megabytes"])
 
 
-@pytest.mark.full("test_throughput")
+@pytest.mark.full("test_scaling_shows_measurement_and_model")
 def test_trial_batching_measures_and_draws(tmp_path: Path, drive: Drive) -> None:
     from experiments.benchmarks import trial_batching
 

@@ -10,7 +10,7 @@ from experiments.benchmarks.crash_drill import drill
 
 
 @pytest.mark.full(
-    "integration/test_durability.py::test_a_killed_sweep_resumes_and_repeats_no_finished_trial"
+    "integration/test_tuner.py::test_resume_keeps_what_was_finished"
 )
 def test_a_sweep_killed_twice_is_whole_in_the_end(tmp_path: Path) -> None:
     report = drill(tmp_path, kills=2, trials=8, seed=3, seconds=0.1)

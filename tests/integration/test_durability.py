@@ -35,6 +35,7 @@ class Forked(Driver):
         return self.returncode
 
 
+@pytest.mark.full("integration/test_tuner.py::test_resume_keeps_what_was_finished")
 def test_a_killed_sweep_resumes_and_repeats_no_finished_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

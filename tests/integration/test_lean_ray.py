@@ -29,6 +29,7 @@ def listening() -> set[str]:
     return {s.laddr.ip.removeprefix("::ffff:") for s in sockets if s.status == "LISTEN"}
 
 
+@pytest.mark.full("test_only_what_runs_trials_is_started")
 def test_what_an_algorithm_starts_is_reached_from_this_machine_alone() -> None:
     config = PPOConfig().environment("CartPole-v1").learners(num_cpus_per_learner=0.5)
     config.training(train_batch_size_per_learner=32, minibatch_size=32, num_epochs=1)

@@ -84,6 +84,7 @@ print(json.dumps({
 
 
 @pytest.mark.timeout(200)
+@pytest.mark.full("integration/test_cli.py::test_the_best_policy_is_a_model_in_mlflow")
 def test_the_best_policy_is_a_registered_model_with_a_signature(
     server: MLflowServer, policy_folder: Path, tmp_path: Path
 ) -> None:

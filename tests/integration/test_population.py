@@ -173,16 +173,19 @@ SCHEDULERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # Three trials, a checkpoint a row: in step the sixth is the last at the first barrier, and the
 # seventh comes right after an exploit; HyperBand's rung is at the twelfth.
-FULL = {("pbt-synch", 6), ("pbt", 7), ("hyperband", 12), ("median", 5)}
+FULL = {("pbt-synch", 6), ("pbt-synch", 7), ("pbt", 7), ("hyperband", 12), ("median", 5)}
+
+RESTORED = pytest.mark.full(
+    "integration/test_durability.py::test_a_restored_scheduler_refers_to_the_trials_of_the_resumed_sweep"
+)
 
 
 def kills() -> Iterator[Any]:
     """Every scheduler and checkpoint after which its sweep may be killed."""
     for name in SCHEDULERS:
         for noted in range(1, 17 if name != "median" else 13):  # two of its trials stop early
-            later = pytest.mark.full if (name, noted) in FULL else pytest.mark.slow
-            marks = [] if (name, noted) == ("pbt-synch", 7) else [later]
-            yield pytest.param(name, noted, marks=marks)
+            later = RESTORED if (name, noted) in FULL else pytest.mark.slow
+            yield pytest.param(name, noted, marks=later)
 
 
 @pytest.mark.parametrize(("scheduler", "noted"), list(kills()))

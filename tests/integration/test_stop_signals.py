@@ -22,7 +22,7 @@ from sweep_processes import (
     wait_until,
 )
 
-LATER = pytest.mark.full("test_ctrl_c_tells_what_is_saved_and_the_second_one_what_is_not")
+LATER = pytest.mark.full("test_ctrl_c_tells_what_is_saved")
 
 
 def stopped(process: Driver, how: signal.Signals) -> str:
@@ -97,7 +97,7 @@ def test_ctrl_c_before_the_first_result_says_how_it_goes_on(tmp_path: Path) -> N
     assert "0 pruned, 0 failed" in rest
 
 
-def test_ctrl_c_tells_what_is_saved_and_the_second_one_what_is_not(tmp_path: Path) -> None:
+def test_ctrl_c_tells_what_is_saved(tmp_path: Path) -> None:
     spec = spec_file(tmp_path, config={"seconds": 0.25})
     with drawn():
         process, sweep = Driver("run", spec, cwd=tmp_path), tmp_path / "runs" / "sweep"
@@ -110,11 +110,12 @@ def test_ctrl_c_tells_what_is_saved_and_the_second_one_what_is_not(tmp_path: Pat
     report = (sweep / "report.html").read_text()
     assert "running or cut off" in report and "stopped early" not in report
 
-    before = rows(sweep)
-    process = Driver("resume", "runs/sweep", cwd=tmp_path)
-    wait_until(
-        lambda: rows(sweep) != before and any(5 in its for its in rows(sweep).values()), process
-    )
+
+@LATER
+def test_the_second_ctrl_c_tells_what_is_not_saved(tmp_path: Path) -> None:
+    spec = spec_file(tmp_path, config={"seconds": 0.25})
+    process, sweep = Driver("run", spec, cwd=tmp_path), tmp_path / "runs" / "sweep"
+    wait_until(lambda: any(3 in its for its in rows(sweep).values()), process)
     pressed(process)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=120)

@@ -13,6 +13,9 @@ from trainables.core.checkpoint import CheckpointError
 VARIABLES = "extra_python_environs_for_worker"
 
 
+@pytest.mark.full(
+    "contracts/test_trust.py::test_no_setting_of_a_strangers_checkpoint_does_anything"
+)
 def test_variables_of_a_checkpoint_start_nothing_without_trust(tmp_path: Path) -> None:
     mark, folder = tmp_path / "ran", tmp_path / "checkpoint"
     (tmp_path / "sitecustomize.py").write_text(f"open({str(mark)!r}, 'w')\n")
