@@ -33,11 +33,11 @@ def small_cluster(*nodes: dict[str, Any], **head: Any) -> Iterator[Cluster]:
         *nodes: The resources of each node besides the head.
         **head: Those of the head.
     """
-    with pytest.MonkeyPatch.context() as patch:
+    with only_the_needed(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(ray._private.utils, "write_ray_address", lambda *_: None)
         made = Cluster(initialize_head=True, head_node_args=head)
-    for resources in nodes:
-        made.add_node(**resources)
+        for resources in nodes:
+            made.add_node(**resources)
     ray.init(address=made.address, log_to_driver=False, configure_logging=False)
     made.wait_for_nodes()
     try:

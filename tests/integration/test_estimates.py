@@ -41,7 +41,7 @@ def sweep(tmp_path: Path, config: dict[str, Any], **keys: Any) -> Sweep:
         "search_space": {"lr": {"loguniform": [1e-4, 1e-2]}},
         "objective": {"metric": FQE, "mode": "max"},
         "stop": {"training_iteration": 2},
-        "num_samples": 3,
+        "num_samples": 2,
         "storage": str(tmp_path),
         **keys,
     }
@@ -55,7 +55,7 @@ def test_without_a_simulator(tmp_path: Path) -> None:
     outcome = run_sweep(made)
     assert outcome.succeeded and not outcome.failures
     values = [trial.last(FQE) for trial in load_sweep(outcome.folder).trials]
-    assert len(values) == 3 and all(math.isfinite(value or math.nan) for value in values)
+    assert len(values) == 2 and all(math.isfinite(value or math.nan) for value in values)
     assert (outcome.folder / "best").is_dir()
     client = mlflow_client(made.tracking_uri)
     found = client.search_runs([e.experiment_id for e in client.search_experiments()])
@@ -72,7 +72,7 @@ def test_where_there_is_one_the_report_judges_the_estimates(tmp_path: Path) -> N
         "evaluation_duration": 2,
         "evaluation_config": {"explore": True},
     }
-    outcome = run_sweep(sweep(tmp_path, config, mlflow={"enabled": False}))
+    outcome = run_sweep(sweep(tmp_path, config, num_samples=3, mlflow={"enabled": False}))
     assert outcome.succeeded and not outcome.failures
     page = (outcome.folder / "report.html").read_text(encoding="utf-8")
     words = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", page))

@@ -31,21 +31,21 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         num_envs_per_env_runner=16,
         train_batch_size_per_learner=2048,
         minibatch_size=256,
-        num_epochs=6,
+        num_epochs=4,
         lr=1e-3,
         entropy_coeff=0.01,
     )
     config.multi_agent(policies=["main"], league={"freeze_every": 2})
     folder = tmp_path_factory.mktemp("tictactoe") / "checkpoint"
     with PPO(config=config) as algo:
-        for _ in range(6):
+        for _ in range(4):
             algo.train()
         algo.save_checkpoint(str(folder))
     yield folder
 
 
 def test_it_beats_random_play_in_both_seats_and_the_first_one_more(checkpoint: Path) -> None:
-    words = ["evaluate", str(checkpoint), "--opponent", "random", "--episodes", "200"]
+    words = ["evaluate", str(checkpoint), "--opponent", "random", "--episodes", "120"]
     shown = CliRunner().invoke(app, [*words, "--as", "json"])
     assert shown.exit_code == 0, shown.output
     standings = json.loads(shown.stdout)["against"]["standings"]

@@ -20,11 +20,11 @@ SPECS = sorted((ROOT / "experiments").glob("*.yaml")) + sorted(
 )
 
 
-ONE_OF_EACH = [
-    *("a2c-cartpole", "appo-cartpole", "bc-cartpole", "cql-pendulum", "dqn-cartpole"),
-    *("dreamerv3-cartpole", "impala-cartpole", "iql-pendulum", "marwil-cartpole", "ppo-cartpole"),
-    *("sac-pendulum", "experiments-two_step_game", "experiments-multi_agent_cartpole"),
+SOME = [
+    *("appo-cartpole", "bc-cartpole", "cql-pendulum", "dqn-cartpole", "ppo-cartpole"),
+    *("experiments-two_step_game", "experiments-multi_agent_cartpole"),
 ]
+SMALL = ".training(train_batch_size_per_learner=512, minibatch_size=256).build()"
 BY_NAME = {f"{path.parent.name}-{path.stem}": path for path in SPECS}
 
 
@@ -37,14 +37,14 @@ def test_the_examples_tell_one_story(tmp_path: Path, monkeypatch: pytest.MonkeyP
     [spec] = blocks("README.md", "yaml")
     sweep, memory, agents, large, analysis, policy = blocks("README.md", "python")
     Path("cartpole.yaml").write_text(spec, encoding="utf-8")
-    small = ["num_samples=2", "stop.num_env_steps_sampled_lifetime=4000"]
-    run(load_spec("cartpole.yaml", small))
+    few = ["num_samples=2", "stop.num_env_steps_sampled_lifetime=2000"]
+    run(load_spec("cartpole.yaml", few))
 
     names: dict[str, object] = {"observation": np.zeros(4, np.float32)}
-    exec(memory, names)
+    exec(memory.replace(".build()", SMALL), names)
     assert names["algo"].get_policy().is_recurrent  # type: ignore[attr-defined]
     names["algo"].stop()  # type: ignore[attr-defined]
-    exec(agents, names)
+    exec(agents.replace(".build()", SMALL), names)
     assert {*names["algo"].policies} == {"red", "blue"}  # type: ignore[attr-defined]
     names["algo"].stop()  # type: ignore[attr-defined]
     exec(large, names)
@@ -54,8 +54,8 @@ def test_the_examples_tell_one_story(tmp_path: Path, monkeypatch: pytest.MonkeyP
     exec(policy, names)
     assert names["action"] in (0, 1)
 
-    smaller = sweep.replace("num_samples=8", "num_samples=2").replace("50_000", "3_000")
-    assert smaller != sweep
+    smaller = sweep.replace("num_samples=8", "num_samples=2").replace("50_000", "1_000")
+    smaller = smaller.replace("param_space={", 'param_space={"train_batch_size_per_learner": 500,')
     monkeypatch.setenv("HOME", str(tmp_path))
     exec(smaller, names)
     results = names["results"]
@@ -78,7 +78,7 @@ def test_every_shipped_spec_is_valid() -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("name", rarely(list(BY_NAME), ONE_OF_EACH))
+@pytest.mark.parametrize("name", rarely(list(BY_NAME), SOME))
 def test_every_shipped_spec_runs(name: str) -> None:
     path = BY_NAME[name]
     if extra := missing_extra(path.read_text()):
