@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cheap_sweeps import drawn
 from seeded_dummy import NAME as SEEDED
 from sweep_dummy import NAME, STEPS
 
@@ -89,7 +90,8 @@ def test_a_sweep_with_results_goes_on_whatever_fails(tmp_path: Path) -> None:
 
 @pytest.mark.full("test_a_mistake_of_every_trial_ends_the_sweep_and_a_resume_takes_it_up")
 def test_where_nothing_is_left_to_stop_the_sweep_ends_as_ever(tmp_path: Path) -> None:
-    outcome = sweep(tmp_path, config={"fail_at": 1}, num_samples=LEAST, max_failures=0)
+    with drawn():
+        outcome = sweep(tmp_path, config={"fail_at": 1}, num_samples=LEAST, max_failures=0)
     assert outcome.all_failed and outcome.num_trials == LEAST and outcome.report is not None
 
 

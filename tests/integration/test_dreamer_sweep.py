@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cheap_sweeps import drawn
 from mlflow_client import mlflow_client
 from report_pages import parse_page
 from small_runs import small
@@ -46,7 +47,8 @@ def test_report_and_mlflow_show_what_the_model_expects(
             }
         )
     )
-    outcome = run_sweep(made)
+    with drawn():
+        outcome = run_sweep(made)
     assert outcome.succeeded
     assert outcome.pictures == {OPEN_LOOP: outcome.folder / "open_loop.png"}
     picture = outcome.pictures[OPEN_LOOP].read_bytes()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cheap_sweeps import drawn
 from mlflow_client import mlflow_client
 from page_blocks import block_with, blocks
 from recorded_data import recorded
@@ -72,7 +73,8 @@ def test_where_there_is_one_the_report_judges_the_estimates(tmp_path: Path) -> N
         "evaluation_duration": 2,
         "evaluation_config": {"explore": True},
     }
-    outcome = run_sweep(sweep(tmp_path, config, num_samples=3, mlflow={"enabled": False}))
+    with drawn():
+        outcome = run_sweep(sweep(tmp_path, config, num_samples=3, mlflow={"enabled": False}))
     assert outcome.succeeded and not outcome.failures
     page = (outcome.folder / "report.html").read_text(encoding="utf-8")
     words = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", page))
