@@ -66,7 +66,8 @@ def test_each_default_is_accepted_alone() -> None:
         own = {name: given for name, given in algorithms.items() if name != "every"}
         rows += [(name, *row) for name, given in own.items() for row in given.items()]
         rows += [(name, *row) for name, row in zip(cycle(own), algorithms["every"].items())]
-    check_rows(check, rows)
+    told = {repr(row): row for row in rows}  # the generations have most in common
+    check_rows(check, told.values())
 
 
 def test_numbers_of_the_reference_are_set() -> None:
