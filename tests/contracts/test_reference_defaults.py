@@ -94,7 +94,8 @@ def test_the_defaults_play_and_learn() -> None:
 
 def test_what_is_not_here_has_a_default_or_none_there() -> None:
     """Its default does nothing by any way in; another value raises by all of them."""
-    unchanged = PPOConfig().to_dict()
+    config = PPOConfig()
+    unchanged = config.to_dict()
     tables: tuple[Mapping[str, Any], ...] = (compatibility.PLANNED, compatibility.REFUSED)
 
     def check(name: str, section: str) -> None:
@@ -102,15 +103,15 @@ def test_what_is_not_here_has_a_default_or_none_there() -> None:
         assert values
         for value in map(written, values):
             assert PPOConfig.from_dict({name: value}).to_dict() == unchanged
-            assert getattr(PPOConfig(), section)(**{name: value}).to_dict() == unchanged
+            assert getattr(config, section)(**{name: value}).to_dict() == unchanged
 
         says = f"{name}.* is not supported"
         with pytest.raises(ConfigError, match=says):
             PPOConfig.from_dict({name: "another"})
         with pytest.raises(ConfigError, match=says):
-            getattr(PPOConfig(), section)(**{name: "another"})
+            getattr(config, section)(**{name: "another"})
         with pytest.raises(ConfigError, match=says):
-            setattr(PPOConfig(), name, "another")
+            setattr(config, name, "another")
 
     check_rows(check, [(name, row.section) for table in tables for name, row in table.items()])
 
