@@ -43,6 +43,7 @@ def sac(seed: int, **settings: Any) -> Algorithm:
         "model": {"fcnet_hiddens": [16], "fcnet_activation": "tanh"},
         "train_batch_size_per_learner": 32,
         "num_steps_sampled_before_learning_starts": 32,
+        "training_intensity": 16,
         "env_config": {"max_episode_steps": 20},
         "min_sample_timesteps_per_iteration": 20,
         "target_entropy": -0.5 - 0.2 * seed,
