@@ -288,9 +288,9 @@ def test_under_pbt_the_mutated_settings_win_and_learned_state_is_the_donors(run:
 def test_a_clone_draws_new_random_streams(run: Run) -> None:
     """Same seed, same checkpoint: the donor's own trial goes on, two clones part from it."""
     paths = []
-    for trial_id in ("donor", "one", "two"):
-        with as_trial(run.build(), trial_id) as algo:
-            algo.restore(run.saved)
+    with run.build() as algo:
+        for trial_id in ("donor", "one", "two"):
+            as_trial(algo, trial_id).restore(run.saved)
             result = told(algo.train())
             paths.append(next(iter(weights(algo).values())))
             assert (result == run.later[0]) == (trial_id == "donor")

@@ -292,6 +292,11 @@ def together(name: str, alone: list[Group], *, asks: bool) -> list[Group]:
 
 
 def base(name: str, **more: Any) -> dict[str, Any]:
+    return {**small_and_frequent(name), **more}
+
+
+@cache  # it is asked for hundreds of times, and makes configs to find out
+def small_and_frequent(name: str) -> dict[str, Any]:
     frequent: dict[str, Any] = {}
     if learns_from_replay(name):  # in few steps
         frequent = {"target_network_update_freq": 16, "tau": 0.9}
@@ -300,7 +305,7 @@ def base(name: str, **more: Any) -> dict[str, Any]:
             frequent["env_config"] = {"max_episode_steps": 100}
         without = get_algorithm(name).config_class.without
         frequent = {key: value for key, value in frequent.items() if key not in without}
-    return {**settings_of(name, home(name), **frequent), **more}
+    return settings_of(name, home(name), **frequent)
 
 
 def changed(settings: dict[str, Any], setting: str, value: Any) -> dict[str, Any]:

@@ -180,6 +180,8 @@ def test_tune_stops_and_chooses_by_older_names_below_evaluation(
 
 def test_rewards_for_what_is_new_report_what_is_declared() -> None:
     plain = {"env": "FrozenLake-v1"}
+    with PPO(config=settings_of("PPO", **plain)) as without:
+        usual = reported(without.train())
     seen: set[str] = set()
     for options in (
         {"type": "Curiosity", "intrinsic_gamma": 0.9},
@@ -187,10 +189,10 @@ def test_rewards_for_what_is_new_report_what_is_declared() -> None:
         {"type": "Counts"},
     ):
         settings = settings_of("PPO", **plain, exploration_config=options)
-        with PPO(config=settings_of("PPO", **plain)) as without, PPO(config=settings) as algo:
+        with PPO(config=settings) as algo:
             results = [reported(algo.train()) for _ in range(2)]
             assert results[0] == results[1]
-            seen |= results[0] - reported(without.train())
+            seen |= results[0] - usual
     assert seen == names(INTRINSIC)
 
 

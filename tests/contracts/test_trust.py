@@ -67,6 +67,15 @@ def hostile_values(folder: Path) -> list[Any]:
     ]
 
 
+def own_settings(name: str) -> list[tuple[str, ...]]:
+    """Those that no algorithm tried before it declares alike."""
+    first = ["PPO", "DQN", "SAC"]  # of which others have most
+    order = [*first, *(other for other in algorithm_names() if other not in first)]
+    before = [dict(declared(get_algorithm(other).config_class)) for other in order]
+    before, mine = before[: order.index(name)], before[order.index(name)]
+    return [path for path, s in mine.items() if all(other.get(path) != s for other in before)]
+
+
 _OF_PROCESSES = (
     "os.putenv",
     "os.unsetenv",
@@ -133,10 +142,9 @@ def test_no_setting_of_a_strangers_checkpoint_does_anything(
     whole = (forged / "checkpoint.json").read_bytes()
     with Algorithm.from_checkpoint(forged, trust=trusted(name)):
         pass  # what is imported late, but by any checkpoint
-    shared = dict(declared(get_algorithm("PPO").config_class)) if name != "PPO" else {}
     before, here = dict(os.environ), sorted(trap.iterdir())
     num_loaded = num_refused = 0
-    own = [path for path, s in declared(algorithm.config_class) if shared.get(path) != s]
+    own = own_settings(name)
     for i, path in enumerate(own):
         for j, value in enumerate(hostile_values(trap)):
             if (i + j) % 20 not in shares:  # by default one value, of each setting another
@@ -160,7 +168,8 @@ def test_no_setting_of_a_strangers_checkpoint_does_anything(
             assert dict(os.environ) == before, where
             assert sorted(trap.iterdir()) == here, where
             assert time.monotonic() - start < 20, where
-    assert num_refused > 5 and (num_loaded > 0 or len(shares) == 1)  # it is about something
+    # It is about something.
+    assert num_refused > len(own) / 10 and (num_loaded > 0 or len(shares) == 1)
 
 
 def test_settings_of_code_are_declared_as_such() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ import numpy as np
 import pytest
 from analysis_sweeps import make_runs, make_sweep, row
 
-from analysis import ResultsError, compare
+import analysis
+from analysis import ResultsError
 
 RETURN = "episode_return_mean"
+# How wide intervals are is a matter of `unit/outcomes/statistics`.
+compare = partial(analysis.compare, resamples=300)
 
 
 def curves(level: float, runs: int = 6, reports: int = 4) -> list[list[float]]:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from analysis_sweeps import make_sweep, row
 
 from analysis.figures.agreement import estimates_and_truth
 from analysis.overview.overview import ReportData
 from analysis.plots.static import write_static
+from analysis.ranking import agreement
+
+
+@pytest.fixture(autouse=True)
+def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose number nothing here depends on."""
+    monkeypatch.setattr(agreement, "RESAMPLES", 200)
 
 
 def trial(worth: float | None, estimates: dict[str, float]) -> dict[str, Any]:

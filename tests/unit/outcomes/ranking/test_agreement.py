@@ -11,8 +11,15 @@ from analysis_sweeps import make_sweep, row
 from scipy.stats import spearmanr
 
 from analysis import ResultsError, agreement_frame, plot_agreement
+from analysis.ranking import agreement
 
 RETURN, ESTIMATE = "episode_return_mean", "evaluation/ope/dr/v_target"
+
+
+@pytest.fixture(autouse=True)
+def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose number nothing here depends on."""
+    monkeypatch.setattr(agreement, "RESAMPLES", 200)
 
 
 def trial(worth: float | None, estimate: float | None, **more: Any) -> dict[str, Any]:

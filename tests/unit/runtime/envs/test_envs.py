@@ -391,7 +391,7 @@ def test_state_goes_on_to_the_bit(
     state = get_env_state(original)
     assert state is not None
     save_state(tmp_path, "env", state)
-    actions = random_actions(original, 600)
+    actions = random_actions(original, 300)
     expected = trajectory(original, actions)
     assert sum(int((step[2] | step[3]).sum()) for step in expected) > 6, "no autoresets: no test"
 

@@ -93,8 +93,9 @@ def test_training_and_evaluation_write_videos(tmp_path: Path) -> None:
     config = (
         PPOConfig()
         .environment("CartPole-v1", record_env=str(tmp_path), video_interval=2)
+        .environment(env_config={"max_episode_steps": 8})  # a frame takes milliseconds
         .env_runners(num_envs_per_env_runner=2)
-        .training(train_batch_size_per_learner=128, minibatch_size=64, num_epochs=1)
+        .training(train_batch_size_per_learner=48, minibatch_size=24, num_epochs=1)
         .evaluation(evaluation_interval=2, evaluation_duration=2)
         .debugging(seed=0)
     )

@@ -31,7 +31,7 @@ def dqn(seed: int, **settings: Any) -> Algorithm:
     given = {
         "model": {"fcnet_hiddens": [16]},
         "num_steps_sampled_before_learning_starts": 64,
-        "min_sample_timesteps_per_iteration": 120,
+        "min_sample_timesteps_per_iteration": 80,
         "seed": seed,
     }
     return config.update_from_dict({**given, **SETTINGS[seed % 3], **settings}).build()
@@ -40,9 +40,10 @@ def dqn(seed: int, **settings: Any) -> Algorithm:
 def sac(seed: int, **settings: Any) -> Algorithm:
     config = SACConfig().environment("Pendulum-v1").env_runners(num_envs_per_env_runner=2)
     given = {
-        "model": {"fcnet_hiddens": [16, 16], "fcnet_activation": "tanh"},
+        "model": {"fcnet_hiddens": [16], "fcnet_activation": "tanh"},
         "train_batch_size_per_learner": 32,
         "num_steps_sampled_before_learning_starts": 32,
+        "training_intensity": 16,
         "env_config": {"max_episode_steps": 20},
         "min_sample_timesteps_per_iteration": 20,
         "target_entropy": -0.5 - 0.2 * seed,

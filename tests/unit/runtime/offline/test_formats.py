@@ -19,7 +19,7 @@ from trainables.runtime.offline.episode import DataSpaces
 from trainables.runtime.offline.inputs import find_source
 from trainables.runtime.offline.writers import make_writer
 
-quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def num_rows(file: Path) -> int:

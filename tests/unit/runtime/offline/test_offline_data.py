@@ -210,7 +210,7 @@ def test_memory_of_its_own_is_bounded_however_large_the_data_are(tmp_path: Path)
     data = load_data_set(Large([], LARGE), LARGE, tmp_path)
     assert data.nbytes > 80e6
     drawn = OfflineData(data, policy, np.random.SeedSequence(0))
-    for step in range(100):  # of nearly each page
+    for step in range(40):  # of two thirds of the pages
         drawn.sample(500, gamma=GAMMA, n_step=(1, 3) if step % 2 else "end")
     gc.collect()
     assert anonymous_bytes() - before < 30e6

@@ -85,7 +85,8 @@ def test_what_is_recorded_is_what_happened(
     format: str, kind: str, length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Up to 1,000 random episodes of three env runners, some of them crashed or not ended."""
-    envs = [TellingVectorEnv(kind, runner, 16, crash_share=0.01) for runner in range(3)]
+    slots = 6 if (format, length) == ("minari", 10) else 16  # it is slow with each episode
+    envs = [TellingVectorEnv(kind, runner, slots, crash_share=0.01) for runner in range(3)]
     compressed = ["obs", "rewards"] if kind == "nested" else []
     settings: dict[str, Any] = {"output_config": {"format": format}}
     settings["output_compress_columns"] = compressed
@@ -105,7 +106,7 @@ def test_what_is_recorded_is_what_happened(
         env.cut()
         runner.stop()
     happened = {key: truth for env in envs for key, truth in env.happened.items()}
-    assert len(happened) > (1000 if length == 90 else 80)
+    assert len(happened) > (1000 if length == 90 else 5 * slots)
     ends = {(truth.terminated, truth.truncated) for truth in happened.values()}
     assert len(ends) == 4
     found = list(read(tmp_path, envs[0].spaces, format))

@@ -155,7 +155,7 @@ def test_episodes_longer_than_the_buffer_leave_their_newest_rows(num_positions: 
         buffer.add_episodes(rollout)
         seen += rollout.num_env_steps
         assert buffer.num_added == seen
-        batch = buffer.sample(5000, gamma=GAMMA, n_step=3)
+        batch = buffer.sample(2500, gamma=GAMMA, n_step=3)
         obs, successor, steps = (batch[n].numpy() for n in ("obs", "next_obs", "n_steps"))
         assert (obs[:, 3] == 0).all()
         assert (successor[:, :2] == obs[:, :2]).all()

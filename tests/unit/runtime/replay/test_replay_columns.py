@@ -193,7 +193,8 @@ def test_agents_in_turn_are_replayed_as_if_each_were_alone() -> None:
     config = DQNConfig().environment(Turns, disable_env_checking=True, frame_stack=3)
     config.multi_agent(policies=["both"], policy_mapping_fn={"*": "both"})
     config.training(num_steps_sampled_before_learning_starts=200, train_batch_size_per_learner=8)
-    algo = config.training(replay_buffer_config={"capacity": 4000}).build()
+    config.training(replay_buffer_config={"capacity": 4000}, model={"fcnet_hiddens": [8]})
+    algo = config.build()
     assert algo.config.get_rollout_fragment_length() == 1
     algo.train()
     buffer = algo.experience["both"]

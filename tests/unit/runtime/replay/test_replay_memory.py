@@ -72,7 +72,7 @@ KINDS = ["ReplayBuffer", "PrioritizedReplayBuffer"]
 @pytest.mark.parametrize("kind", rarely(KINDS, KINDS[1:]))
 def test_a_buffer_of_stacked_frames_takes_one_frame_a_row(kind: str) -> None:
     done = subprocess.run(
-        [sys.executable, __file__, "20000", kind],
+        [sys.executable, __file__, "10000", kind],
         capture_output=True,
         text=True,
         check=True,

@@ -113,7 +113,7 @@ def test_each_row_is_where_it_belongs(pattern: str, mapping: str, length: int) -
     algorithm, runner = make_runner(pattern, mapping)
     envs = runner.env.envs  # type: ignore[attr-defined]
     told = Told(MAPPINGS[mapping], envs)
-    for _ in range(-(-64 // length)):
+    for _ in range(-(-40 // length)):
         rollouts, _ = runner.sample(length)
         told.add(rollouts)
     algorithm.stop()

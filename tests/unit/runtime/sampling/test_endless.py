@@ -14,6 +14,7 @@ from experiments.monitor.episode_watch import EpisodeWatch, is_unknown
 from trainables import PPOConfig
 from trainables.core.errors import ConfigError
 from trainables.runtime.evaluation.play import evaluate_policy
+from trainables.runtime.sampling import endless
 from trainables.runtime.sampling.endless import EndlessWatch, longest_evaluated
 
 NAME = "fakes:EndlessEnv"
@@ -43,8 +44,11 @@ def test_training_says_once_that_no_episode_ends_and_then_gives_up(
         watch.look(20_000)
 
 
-def test_an_evaluation_gives_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_evaluation_gives_up(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As `tunescape evaluate` and the evaluations of training play."""
+    monkeypatch.setattr(endless, "_NOTED_EVALUATED", 1000)
     with config().build_algo() as algo:
         policy = algo.get_policy()
         told = r"fakes:EndlessEnv.*did not end within 300 steps.*--max-steps"
@@ -53,10 +57,10 @@ def test_an_evaluation_gives_up(caplog: pytest.LogCaptureFixture) -> None:
         assert not caplog.records
         cut = evaluate_policy(policy, EndlessEnv, {"horizon": 10**9}, time_limit=20)
         assert cut.lengths.tolist() == [20] * 10
-        with pytest.raises(ConfigError, match="did not end within 10100 steps"):
-            evaluate_policy(policy, EndlessEnv, {"horizon": 10**9}, max_steps_per_episode=10_100)
-        assert caplog.text.count("no episode of this evaluation has ended in 10000 steps") == 1
-    limited = config().update_from_dict({"max_env_steps_without_episode": 1500})
+        with pytest.raises(ConfigError, match="did not end within 1100 steps"):
+            evaluate_policy(policy, EndlessEnv, {"horizon": 10**9}, max_steps_per_episode=1100)
+        assert caplog.text.count("no episode of this evaluation has ended in 1000 steps") == 1
+    limited = config().update_from_dict({"max_env_steps_without_episode": 300})
     with limited.build_algo() as algo, pytest.raises(ConfigError, match="max_env_steps_without"):
         algo.evaluate()
 

@@ -21,6 +21,7 @@ SLOTS = 5
 def made(seed: int, uniform: bool = False, **settings: Any) -> PPO:
     config = PPOConfig().environment("CartPole-v1").env_runners(num_envs_per_env_runner=SLOTS)
     given = {"train_batch_size_per_learner": 200, "minibatch_size": 50, "seed": seed, **settings}
+    given["model"] = {"fcnet_hiddens": [16], **settings.get("model", {})}
     algo = config.update_from_dict(given).build()
     algo.get_policy().set_exploration(uniform=uniform)
     return algo

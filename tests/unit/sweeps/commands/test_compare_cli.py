@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,18 @@ import pytest
 import yaml
 from analysis_sweeps import make_runs, make_sweep
 
+from analysis.comparison import comparison
 from analysis.errors import ResultsError
 from experiments import cli
 from experiments.commands.compare import compare_folders
 
 Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose number nothing here depends on."""
+    monkeypatch.setattr(comparison, "compare", partial(comparison.compare, resamples=300))
 
 
 @pytest.fixture

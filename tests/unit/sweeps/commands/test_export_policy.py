@@ -80,7 +80,11 @@ def test_every_format_holds_the_best_policy(sweep: Path, tmp_path: Path, form: s
         assert "acts as the policy does" in done.output
         assert "1000 of CartPole-v1" in done.output
         assert load_player(out, trust=TRUST).metadata == {"env": "CartPole-v1", "env_config": {}}
-    again = export_best(sweep, tmp_path / "python", format=form)
+
+
+def test_python_exports_as_the_command_does(sweep: Path, tmp_path: Path) -> None:
+    out = export_policy(sweep)
+    again = export_best(sweep, tmp_path / "python")
     assert actions_of(again) == expected(10)
     assert sorted(p.name for p in again.iterdir()) == sorted(p.name for p in out.iterdir())
 

@@ -89,7 +89,7 @@ def run(search: OptunaSearch, ids: range, parallel: int = 2) -> list[dict[str, A
 def test_a_restored_study_goes_on_as_the_uninterrupted_one(
     name: str, objectives: int, tmp_path: Path
 ) -> None:
-    count = 8 if name == "gp" else 24  # a trial of GP's costs as much as 50 of TPE's
+    count = 8 if name == "gp" else 16  # a trial of GP's costs as much as 50 of TPE's
     space = SearchSpace.parse(MIXED)
     whole = searcher(name, space, objectives=objectives)
     first = run(whole, range(count // 2))
