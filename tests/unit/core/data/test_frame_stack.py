@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import FrameStackObservation
 from small_runs import settings_of
 
-from trainables import PPO, Policy, PPOConfig, registry
+from trainables import Policy, PPOConfig, registry
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.config.replay import ReplayBufferConfig
 from trainables.core.data.frame_stack import FrameStack, connected_frames

@@ -12,7 +12,6 @@ from tiers import rarely
 from trainables.core.errors import ConfigError
 from trainables.registry import get_algorithm
 
-
 COMPILED = {
     "torch_compile_learner": True,
     "torch_compile_learner_dynamo_backend": "aot_eager",
