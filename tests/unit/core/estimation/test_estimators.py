@@ -100,7 +100,7 @@ def test_intervals_of_95_percent_hold(estimator: Any, options: dict[str, Any]) -
 
 
 def test_intervals_of_the_direct_method_are_of_refits() -> None:
-    found = estimate(DirectMethod, 200, 0, **{**TABLE, "num_refits": 4})
+    found = estimate(DirectMethod, 200, 0, **{**TABLE, "num_updates": 100, "num_refits": 4})
     low, high = found.interval
     assert low < found.value < high
     assert high - low < 1.5
