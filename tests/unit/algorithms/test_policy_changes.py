@@ -46,6 +46,7 @@ def build(kind: str = "PPO", env: Any = GAME, **multi_agent: Any) -> Any:
                 num_steps_sampled_before_learning_starts=16,
                 replay_buffer_config={"capacity": 2000},
                 train_batch_size=16,
+                training_intensity=4.0,  # SAC's own 256 is 16 updates a step of such batches
             )
         )
         config.env_runners(rollout_fragment_length=8)

@@ -161,7 +161,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(TREES)
 def test_any_tree_comes_back(tmp_path_factory: Any, tree: Any) -> None:
     assert same(round_trip(tmp_path_factory.getbasetemp() / "tree", tree), tree)
