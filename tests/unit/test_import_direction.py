@@ -264,23 +264,18 @@ def test_planted_violations_are_found_and_what_is_allowed_passes(tmp_path: Path)
 
 IMPORTED = """
 import sys, time
-start = time.perf_counter()
+start = time.process_time()
 import trainables
-print(time.perf_counter() - start)
+print(time.process_time() - start)
 from trainables import PPO, PPOConfig
 print({"mlflow", "optuna", "matplotlib"} & set(sys.modules))
 """
 
 
-def import_seconds() -> tuple[float, str]:
+def test_trainables_import_fast_and_nothing_heavy() -> None:
+    """By the process's own clock: what the machine does besides is not ours."""
     python = [sys.executable, "-c", IMPORTED]
     done = subprocess.run(python, capture_output=True, text=True, check=True, timeout=120)
     seconds, heavy = done.stdout.split()
-    return float(seconds), heavy
-
-
-def test_trainables_import_fast_and_nothing_heavy() -> None:
-    seconds, heavy = import_seconds()
     assert heavy == "set()"
-    # The best of three: what the machine does besides is not ours.
-    assert seconds < 3.0 or any(import_seconds()[0] < 3.0 for _ in range(2))
+    assert float(seconds) < 3.0

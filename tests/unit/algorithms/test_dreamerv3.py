@@ -68,8 +68,8 @@ def test_tune_knows_its_name() -> None:
 )
 def test_a_resumed_run_is_the_same_to_the_bit(env: str, use_float16: bool, tmp_path: Path) -> None:
     """Networks, slow critic, moments, buffer, its line and its latents, and all streams."""
-    settings = TINY | {"env": env, "replay_buffer_config": {"capacity": 150}}
-    settings |= {"use_float16": use_float16, "min_sample_timesteps_per_iteration": 50}
+    settings = TINY | {"env": env, "replay_buffer_config": {"capacity": 80}}
+    settings |= {"use_float16": use_float16, "min_sample_timesteps_per_iteration": 30}
     with DreamerV3(settings) as algo:
         algo.train()
         saved = algo.save(str(tmp_path))
@@ -102,7 +102,7 @@ def test_parameters_and_moments_stay_float32() -> None:
 def test_the_ratio_is_kept_exactly() -> None:
     """Replayed rows per environment step, from the first step on that updates are due for."""
     with DreamerV3(
-        TINY | {"training_ratio": 3.2, "min_sample_timesteps_per_iteration": 50}
+        TINY | {"training_ratio": 3.2, "min_sample_timesteps_per_iteration": 30}
     ) as algo:
         for _ in range(3):
             algo.train()

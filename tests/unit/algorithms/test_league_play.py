@@ -98,7 +98,7 @@ def test_a_resumed_league_goes_on_exactly(
             algo.train()
         algo.save_checkpoint(str(tmp_path))
         line_ups = algo.config.policy_mapping_fn
-        results = [algo.train() for _ in range(4)]
+        results = [algo.train() for _ in range(2)]
         whole, assert_book = weights_of(algo), algo.league
         assert assert_book is not None
         ratings, state = assert_book.book.ratings(), assert_book.book.get_state()

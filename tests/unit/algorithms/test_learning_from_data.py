@@ -32,6 +32,7 @@ SAMPLES: dict[str, Any] = {
     "env": "CartPole-v1",
     "num_steps_sampled_before_learning_starts": 30,
     "min_sample_timesteps_per_iteration": 40,
+    "training_intensity": 4.0,  # those that a rollout asks for by itself take seconds
     "replay_buffer_config": {"capacity": 300},
 }
 both = pytest.mark.parametrize("algorithm", [DQN, SAC])

@@ -38,8 +38,10 @@ def tuned(algorithm: Any, path: Any, **more: Any) -> Algorithm:
     return made
 
 
-@pytest.mark.parametrize("algorithm", [PPO, APPO, A2C, IMPALA])
-@pytest.mark.parametrize("kind", ["checkpoint", "policy"])
+@pytest.mark.parametrize(
+    ("algorithm", "kind"),
+    [(PPO, "checkpoint"), (APPO, "policy"), (A2C, "policy"), (IMPALA, "checkpoint")],
+)
 def test_it_acts_as_the_clone_does_and_goes_on(
     algorithm: Any, kind: str, cloned: tuple[Path, float, np.ndarray]
 ) -> None:

@@ -279,7 +279,7 @@ def test_a_deterministic_expert_does_not_blow_up(tmp_path: Path) -> None:
     for model in ({"free_log_std": True}, {"squash_actions": True}):
         settings = {**TINY, "model": {"fcnet_hiddens": [8], **model}, "lr": 3e-2}
         del settings["moving_average_sqd_adv_norm_update_rate"]
-        settings["dataset_num_iters_per_learner"] = 200
+        settings["dataset_num_iters_per_learner"] = 100
         with BC({**settings, "input_": folder}) as algo:
             result = algo.train()
             assert np.isfinite(result[LOSS])

@@ -38,7 +38,7 @@ PPO_SETTINGS: dict[str, Any] = {
     "env": "CartPole-v1",
     "seed": 3,
     "num_envs_per_env_runner": 4,
-    "train_batch_size_per_learner": 200,
+    "train_batch_size_per_learner": 120,
     "minibatch_size": 50,
     "num_epochs": 2,
     "model": {"fcnet_hiddens": [8]},
@@ -75,7 +75,7 @@ DQN_SETTINGS: dict[str, Any] = {
     "seed": 3,
     "num_envs_per_env_runner": 2,
     "num_steps_sampled_before_learning_starts": 40,
-    "min_sample_timesteps_per_iteration": 100,
+    "min_sample_timesteps_per_iteration": 60,
     "train_batch_size_per_learner": 8,
     "training_intensity": 1.0,
     "model": {"fcnet_hiddens": [8]},
@@ -278,7 +278,7 @@ A2C_SETTINGS: dict[str, Any] = {
     "seed": 3,
     "num_envs_per_env_runner": 4,
     "train_batch_size_per_learner": 64,
-    "min_sample_timesteps_per_iteration": 128,
+    "min_sample_timesteps_per_iteration": 64,
     "model": {"fcnet_hiddens": [8]},
 }
 ASYNCHRONOUS: dict[str, Any] = {**A2C_SETTINGS, "rollout_fragment_length": 16}

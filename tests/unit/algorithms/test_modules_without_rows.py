@@ -70,8 +70,9 @@ def test_a_train_batch_may_have_no_fragment_of_a_module(base: type[Any]) -> None
         assert moved(algo, before) == {"even": True, "odd": True}
 
 
-@pytest.mark.parametrize("base", [IMPALA, APPO])
-@pytest.mark.parametrize("model", [{}, {"use_gru": True, "lstm_cell_size": 8}])
+@pytest.mark.parametrize(
+    ("base", "model"), [(IMPALA, {}), (APPO, {"use_gru": True, "lstm_cell_size": 8})]
+)
 def test_a_learner_may_have_no_fragment_of_a_module(base: type[Any], model: dict[str, Any]) -> None:
     """Of four fragments "odd" is in the first, or in none: one learner has nothing of it."""
     settings = {"model": {"fcnet_hiddens": [8], **model}, "num_epochs": 2, "minibatch_size": 64}

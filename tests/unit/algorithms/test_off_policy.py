@@ -1,6 +1,5 @@
 """What DQN and SAC share: replay ratio, target updates, truncation, and settings that hold."""
 
-import itertools
 from collections.abc import Callable
 from copy import deepcopy
 from math import floor
@@ -69,7 +68,8 @@ def test_the_number_of_updates_is_what_the_setting_says_at_all_times() -> None:
             assert algo.num_updates > 0 and algo.num_env_steps_trained == 8 * algo.num_updates
             assert steps < rounds * slots * fragment  # rows that only reset are no steps
 
-    check_rows(check, itertools.product([0.1, 3, 100 / 3], [1, 5], [1, 3]))
+    rows = [(0.1, 1, 3), (0.1, 5, 1), (3, 1, 1), (3, 5, 3), (100 / 3, 1, 3), (100 / 3, 5, 1)]
+    check_rows(check, rows)
 
 
 @pytest.mark.parametrize("algorithm", [DQN, SAC])
@@ -220,7 +220,7 @@ def learned_value(algorithm: Any, terminates: bool, n_step: int, gamma: float = 
         "training_intensity": 64,
         "gamma": gamma,
         "n_step": n_step,
-        "lr": [[0, 0.03], [400, 0.003]],
+        "lr": [[0, 0.03], [250, 0.003]],
         "tau": 0.2,
         "target_network_update_freq": 0,
     }
@@ -229,7 +229,7 @@ def learned_value(algorithm: Any, terminates: bool, n_step: int, gamma: float = 
     else:
         settings |= {"initial_alpha": 1e-4, "alpha_lr": 0.0}
     with algorithm(TINY | settings) as algo:
-        while algo.num_env_steps_sampled < 500:
+        while algo.num_env_steps_sampled < 320:
             algo.training_step()
         policy, features = algo.get_policy(), torch.ones(1, 1)
         inputs = policy.module.dist_inputs(features)

@@ -296,6 +296,16 @@ def test_a_checkpoint_of_a_run_without(tmp_path: Path, caplog: pytest.LogCapture
     assert "a; it is now that of b, c, d, too" in said
 
 
+@pytest.fixture(scope="module")
+def two_groups(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Weights]:
+    """A checkpoint of two groups, and what it holds."""
+    folder = str(tmp_path_factory.mktemp("two_groups"))
+    with build(shared_encoders=[["a", "b"], ["c", "d"]]) as algo:
+        algo.train()
+        algo.save(folder)
+        return folder, algo.get_weights()
+
+
 @pytest.mark.parametrize(
     ("chosen", "left"),
     [
@@ -305,12 +315,9 @@ def test_a_checkpoint_of_a_run_without(tmp_path: Path, caplog: pytest.LogCapture
         ({"policies_to_train": ["a", "d", "c"]}, [["c", "d"]]),
     ],
 )
-def test_other_roles(chosen: dict[str, Any], left: Any, tmp_path: Path) -> None:
-    with build(shared_encoders=[["a", "b"], ["c", "d"]]) as algo:
-        algo.train()
-        algo.save(str(tmp_path))
-        weights = algo.get_weights()
-    with PPO.from_checkpoint(str(tmp_path), **chosen) as again:
+def test_other_roles(chosen: dict[str, Any], left: Any, two_groups: tuple[str, Weights]) -> None:
+    folder, weights = two_groups
+    with PPO.from_checkpoint(folder, **chosen) as again:
         assert again.config.shared_encoders == left
         kept = again.get_weights()
         assert_same({m: weights[m] for m in kept}, kept)

@@ -31,9 +31,9 @@ def with_c(agent_id: Any, episode: Any, worker: Any, **kwargs: Any) -> str:
 def build(kind: str = "PPO", env: Any = GAME, **multi_agent: Any) -> Any:
     multi_agent = {"policies": ["a", "b"], "policy_mapping_fn": by_number, **multi_agent}
     if kind == "PPO":
-        config: Any = PPOConfig().training(train_batch_size=128, minibatch_size=64, num_epochs=1)
+        config: Any = PPOConfig().training(train_batch_size=96, minibatch_size=48, num_epochs=1)
     elif kind in ("IMPALA", "APPO", "A2C"):
-        config = get_algorithm(kind).config_class().training(train_batch_size=128)
+        config = get_algorithm(kind).config_class().training(train_batch_size=96)
         if kind != "A2C":
             config.env_runners(rollout_fragment_length=16)
         if kind == "APPO":
@@ -46,6 +46,7 @@ def build(kind: str = "PPO", env: Any = GAME, **multi_agent: Any) -> Any:
                 num_steps_sampled_before_learning_starts=16,
                 replay_buffer_config={"capacity": 2000},
                 train_batch_size=16,
+                training_intensity=4.0,  # SAC's own 256 is 16 updates a step of such batches
             )
         )
         config.env_runners(rollout_fragment_length=8)

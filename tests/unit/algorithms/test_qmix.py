@@ -183,6 +183,6 @@ def test_the_two_step_game(mixer: str, best: float) -> None:
     config.training(target_network_update_freq=200, model={"fcnet_hiddens": [64]}, dueling=False)
     config.env_runners(num_envs_per_env_runner=8).evaluation(evaluation_duration=2)
     with config.debugging(seed=0).build() as algo:
-        while algo.num_env_steps_sampled < 2000:
+        while algo.num_env_steps_sampled < 1200:
             assert algo.train()["exploration/epsilon"] == 1.0
         assert algo.evaluate()["episode_return_mean"] == best

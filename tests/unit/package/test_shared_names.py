@@ -116,9 +116,9 @@ def test_modules_of_one_name_are_an_error_that_names_the_folder(project: Path) -
 
 @pytest.mark.parametrize("clash", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_the_command(project: Path, clash: bool) -> None:
-    if clash:
+    if clash:  # without one the command is run below, too
         (project / "experiments" / "cli.py").write_text("print('theirs')\n")
-    assert "quickstart" in run(project, "-m", "tunescape", "list")
+        assert "quickstart" in run(project, "-m", "tunescape", "list")
     installed = "import sys; sys.path.remove(''); from tunescape.command import main; main()"
     assert "quickstart" in run(project, "-c", installed, "list")
 

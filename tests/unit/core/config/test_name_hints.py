@@ -105,9 +105,8 @@ def test_words() -> None:
 
 
 def test_no_name_of_another_library_is_accepted_or_ours() -> None:
-    for config_class in (PPOConfig, CONFIGS["DQN"], SACConfig):
-        for name in set(SETTINGS) - set(config_class.settings()):
-            message(config_class, name)
+    for name in set(SETTINGS) - set(PPOConfig.settings()):
+        message(PPOConfig, name)
 
 
 def test_inside_dicts() -> None:

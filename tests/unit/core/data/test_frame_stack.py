@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import FrameStackObservation
 from small_runs import settings_of
 
-from trainables import PPO, Policy, PPOConfig, registry
+from trainables import Policy, PPOConfig, registry
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.config.replay import ReplayBufferConfig
 from trainables.core.data.frame_stack import FrameStack, connected_frames
@@ -185,21 +185,6 @@ def test_a_loaded_policy_acts_as_evaluation_did(name: str, tmp_path: Path) -> No
         assert computed.actions == action
         expected = pytest.approx(inputs.numpy(), abs=1e-5)
         assert computed.extra["action_dist_inputs"] == expected
-
-
-def test_an_exported_program_keeps_the_frames(tmp_path: Path) -> None:
-    with PPO(config=settings_of("PPO", "CartPole-v1", frame_stack=2)) as algo:
-        program = torch.export.load(algo.export_policy_model(str(tmp_path))).module()
-        policy = algo.get_policy()
-        obs = np.random.default_rng(0).normal(size=(5, 2, 4)).astype(np.float32)
-        state = {"state/@frames": torch.zeros(5, 1, 4)}
-        made = program({"obs": torch.from_numpy(obs[:, 0]), **state})
-        state = {"state/@frames": made["next_state/@frames"]}
-        made = program({"obs": torch.from_numpy(obs[:, 1]), **state})
-        first = policy.compute_actions(obs[:, 0], full_fetch=True)
-        second = policy.compute_actions(obs[:, 1], first.state, full_fetch=True)
-    inputs = made["action_dist_inputs"].detach()
-    np.testing.assert_allclose(inputs, second.extra["action_dist_inputs"], atol=1e-5)
 
 
 @pytest.mark.parametrize(

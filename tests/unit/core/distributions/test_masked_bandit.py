@@ -42,10 +42,10 @@ LEARNING: dict[type[Algorithm], dict[str, Any]] = {
 }
 # Hardly any learning, which takes most of the time; an iteration ends when there was some.
 NEVER = {
-    "num_steps_sampled_before_learning_starts": 20_000,
+    "num_steps_sampled_before_learning_starts": 5_000,
     "rollout_fragment_length": 32,
     "num_envs_per_env_runner": 128,
-    "replay_buffer_config": {"capacity": 30_000},
+    "replay_buffer_config": {"capacity": 8_000},
 }
 EXPLORING: list[Any] = [
     (PPO, {**ON_POLICY, "num_epochs": 1, "minibatch_size": None}),
@@ -86,12 +86,12 @@ def test_it_learns_the_best_legal_action(algorithm: type[Algorithm]) -> None:
 
 
 @pytest.mark.parametrize(("algorithm", "config"), EXPLORING)
-def test_no_illegal_action_in_20_000_steps(
+def test_no_illegal_action_in_5_000_steps(
     algorithm: type[Algorithm], config: dict[str, Any]
 ) -> None:
     """The environment raises at the first one, also at final observations, which allow nothing."""
     with algorithm(config=config) as algo:
-        while algo.num_env_steps_sampled < 20_000:
+        while algo.num_env_steps_sampled < 5_000:
             algo.train()
 
 

@@ -55,10 +55,15 @@ SMALL: dict[str, Any] = {"num_envs_per_env_runner": 8, "seed": 0, "model": {"fcn
 
 
 def test_every_leaf_of_a_nested_action_is_learned(tmp_path: Path) -> None:
-    settings = {"train_batch_size_per_learner": 256, "minibatch_size": 64, "lr": 0.01}
+    settings = {
+        "train_batch_size_per_learner": 256,
+        "minibatch_size": 64,
+        "num_epochs": 8,
+        "lr": 0.02,
+    }
     with PPO(SMALL | settings | {"env": lambda config: Target(MIXED)}) as algo:
         first = algo.train()["episode_return_mean"]
-        for _ in range(14):
+        for _ in range(10):
             last = algo.train()["episode_return_mean"]
         assert last > 0.7 * first
         obs = np.ones(1, np.float32)

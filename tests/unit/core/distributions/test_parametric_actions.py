@@ -72,9 +72,11 @@ def build() -> Algorithm:
     return (
         PPOConfig()
         .environment(shop)
+        .env_runners(num_envs_per_env_runner=8)
         .training(
             lr=1e-2,
             train_batch_size_per_learner=512,
+            num_epochs=8,
             gamma=0.0,
             entropy_coeff=0.0,
             model={"custom_model": Offers, "custom_model_config": {"offers": "offers"}},

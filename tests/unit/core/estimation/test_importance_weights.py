@@ -130,7 +130,7 @@ def test_many_episodes_have_the_percentile_interval() -> None:
 
 
 def test_estimated_probabilities_are_the_behaviours() -> None:
-    recorded = MDP.record(1500, 0, logp=False)
+    recorded = MDP.record(800, 0, logp=False)
     target = MDP.target_policy(recorded)
     found = with_estimated_logp(recorded, target.policy)
     states = recorded.rows.observations(recorded.ids)

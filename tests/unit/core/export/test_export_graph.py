@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -186,17 +187,18 @@ def test_a_graph_acts_as_its_policy(graph_of: Callable[[str], Path], name: str) 
     assert policy.action_space.contains(second.actions)
 
 
-def test_graphs_that_gave_a_value_of_their_action_values_still_do(tmp_path: Path) -> None:
+def test_graphs_that_gave_a_value_of_their_action_values_still_do(
+    graph_of: Callable[[str], Path],
+) -> None:
     """Graphs of DQN and SAC that were exported when these named one have it as an output."""
-    export_torch_program(made("dqn"), tmp_path)
-    exported = ExportedPolicy.load(tmp_path, trust=TRUST)
+    exported = ExportedPolicy.load(graph_of("dqn_masked").parent, trust=TRUST)
     run = exported._run
 
     def older(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         outputs = run(inputs)
         return outputs | {"vf_preds": outputs["action_dist_inputs"].max(-1)}
 
-    (obs,) = obs_of(made("dqn"), 1)
+    (obs,) = obs_of(made("dqn_masked"), 1)
     new = exported.compute_single_action(obs, full_fetch=True)
     old = ExportedPolicy(older, exported.description).compute_single_action(obs, full_fetch=True)
     assert set(old.extra) - set(new.extra) == {"vf_preds"}
@@ -216,24 +218,22 @@ def test_batches_of_any_size_and_lists(graph_of: Callable[[str], Path]) -> None:
 
 
 def test_the_file_beside_it_tells_the_story(graph_of: Callable[[str], Path]) -> None:
-    path = graph_of("clipped_with_previous")
+    path = graph_of("squashed_with_previous")
     found = json.loads((path.parent / "model.pt2.json").read_text())
     assert [entry["name"] for entry in found["inputs"]] == [
         "obs",
-        "prev_reward",
         *(f"state/{side}.{part}" for side in ("policy", "value") for part in "hc"),
         "state/@prev_action",
     ]
-    assert [entry["name"] for entry in found["outputs"]][:4] == [
-        "action/a",
-        "action/b",
+    assert [entry["name"] for entry in found["outputs"]][:3] == [
+        "action",
         "action_dist_inputs",
         "vf_preds",
     ]
     assert found["states"]["state/@prev_action"] == "next_state/@prev_action"
     assert found["metadata"] == {"env": "CartPole-v1", "env_config": {}}
     assert found["verified"]["observations"] == {"space": 1000}
-    assert found["verified"]["max_difference"]["action/a"] <= 1e-5
+    assert found["verified"]["max_difference"]["action"] <= 1e-5
     assert sorted(p.name for p in path.parent.iterdir()) == ["model.pt2", "model.pt2.json"]
 
 
@@ -256,10 +256,9 @@ print(*made["action"][0].tolist())
 
 
 @pytest.mark.full("test_a_graph_acts_as_its_policy")
-def test_a_program_needs_torch_alone(tmp_path: Path) -> None:
+def test_a_program_needs_torch_alone(graph_of: Callable[[str], Path], tmp_path: Path) -> None:
     policy = made("squashed_with_previous")
-    path = export_torch_program(policy, tmp_path)
-    command = [sys.executable, "-c", ALONE, str(path)]
+    command = [sys.executable, "-c", ALONE, str(graph_of("squashed_with_previous"))]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     action = policy.compute_single_action(np.ones(4, np.float32), explore=False).actions
@@ -364,22 +363,24 @@ def test_a_model_of_ones_own(tmp_path: Path) -> None:
         export_torch_program(Policy(VECTOR, Discrete(3), {"custom_model": Asks}), tmp_path)
 
 
-def test_loading_a_program_takes_trust(tmp_path: Path) -> None:
-    export_torch_program(made("starts"), tmp_path)
+def test_loading_a_program_takes_trust(graph_of: Callable[[str], Path]) -> None:
+    path = graph_of("starts")
     with pytest.raises(CheckpointError, match=r"runs what the file says.*\['torch.export'\]"):
-        ExportedPolicy.load(tmp_path)
-    assert isinstance(load_player(tmp_path, trust=TRUST), ExportedPolicy)
-    assert is_exported(tmp_path / "model.pt2")
+        ExportedPolicy.load(path.parent)
+    assert isinstance(load_player(path.parent, trust=TRUST), ExportedPolicy)
+    assert is_exported(path)
 
 
-def test_what_is_no_exported_policy_is_named(tmp_path: Path) -> None:
+def test_what_is_no_exported_policy_is_named(
+    graph_of: Callable[[str], Path], tmp_path: Path
+) -> None:
     policy = made("starts")
     with pytest.raises(CheckpointError, match=r"has no policy.onnx and no model.pt2"):
         ExportedPolicy.load(tmp_path)
     policy.save(tmp_path / "policy")
     assert not is_exported(tmp_path / "policy")
     assert isinstance(load_player(tmp_path / "policy"), Policy)
-    export_torch_program(policy, tmp_path)
+    shutil.copytree(graph_of("starts").parent, tmp_path, dirs_exist_ok=True)
     beside = tmp_path / "model.pt2.json"
     said = json.loads(beside.read_text())
     for change, message in (
@@ -395,9 +396,8 @@ def test_what_is_no_exported_policy_is_named(tmp_path: Path) -> None:
         ExportedPolicy.load(tmp_path, trust=TRUST)
 
 
-def test_wrong_use_is_named(tmp_path: Path) -> None:
-    export_torch_program(made("dqn_masked"), tmp_path)
-    exported = ExportedPolicy.load(tmp_path, trust=TRUST)
+def test_wrong_use_is_named(graph_of: Callable[[str], Path]) -> None:
+    exported = ExportedPolicy.load(graph_of("dqn_masked").parent, trust=TRUST)
     obs = {"action_mask": np.zeros(3, np.int8), "x": np.zeros(4, np.float32)}
     with pytest.raises(ConfigError, match="'action_mask' allows no action"):
         exported.compute_single_action(obs)

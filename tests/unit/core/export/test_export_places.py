@@ -204,8 +204,7 @@ def test_trust_is_told_for_python_and_for_the_command_line(sweep: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("form", ["torch", "onnx"])
-@pytest.mark.parametrize("start", [0, 3])
+@pytest.mark.parametrize(("form", "start"), [("torch", 3), ("onnx", 0)])
 def test_a_graphs_action_is_of_the_policys_type(tmp_path: Path, form: str, start: int) -> None:
     policy = Policy(Box(-1, 1, (2,), "float32"), Discrete(2, start=start), {}, seed=0)
     export_policy(policy.save(tmp_path / "policy"), tmp_path / "graph", format=form)

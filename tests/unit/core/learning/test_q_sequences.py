@@ -258,7 +258,7 @@ def config(**settings: Any) -> DQNConfig:
     return made
 
 
-@pytest.mark.parametrize("model", ["use_gru", "use_lstm", "use_attention"])
+@pytest.mark.parametrize("model", ["use_lstm", "use_attention"])
 def test_it_resumes_to_the_bit(tmp_path: Path, model: str) -> None:
     setting: dict[str, Any] = {model: True, "fcnet_hiddens": [8], "max_seq_len": 4}
     original, resumed = (config(model=setting, noisy=True).build() for _ in range(2))

@@ -97,7 +97,7 @@ class Recorder(gym.Env[Any, Any]):
 
 
 @given(nested_spaces(kinds=ACTION_LEAVES), st.integers(0, 2**16), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @pytest.mark.filterwarnings("ignore:.*Casting input x to numpy array")
 def test_environments_get_actions_of_their_space(space: gym.Space, seed: int, squash: bool) -> None:
     """Through gymnasium's vector environment, which takes a batch apart, and one by one."""

@@ -309,7 +309,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         {
             "env": "Pendulum-v1",
             "observation_filter": "MeanStdFilter",
-            "train_batch_size": 1600,
+            "train_batch_size": 400,
             "num_epochs": 2,
             "seed": 3,
         }
@@ -385,7 +385,7 @@ def test_exported_metadata(trained: tuple[Path, Path]) -> None:
     assert metadata["algorithm"] == "PPO"
     assert metadata["env"] == "Pendulum-v1"
     assert metadata["env_config"] == {}
-    assert metadata["num_env_steps_sampled_lifetime"] >= 1600
+    assert metadata["num_env_steps_sampled_lifetime"] >= 400
     assert metadata["tunescape_version"]
 
 
@@ -399,30 +399,26 @@ def test_restored_algorithm_acts_on_filtered_observations(trained: tuple[Path, P
 
 
 @pytest.mark.parametrize(
-    ("space", "filtered"),
+    "space",
     [
-        (Box(-np.inf, np.inf, (), np.float64), True),
-        (Box(0, 255, (3, 2), np.uint8), True),
-        (Discrete(5, start=-2), False),
-        (MultiDiscrete([3, 2], start=[1, -5]), True),
+        Box(-np.inf, np.inf, (), np.float64),
+        MultiDiscrete([3, 2], start=[1, -5]),
     ],
     ids=str,
 )
-def test_exported_program_is_the_policy(tmp_path: Path, space: gym.Space, filtered: bool) -> None:
-    policy = with_filter(space) if filtered else Policy(space, Discrete(3), seed=0)
+def test_exported_program_is_the_policy(tmp_path: Path, space: gym.Space) -> None:
+    policy = with_filter(space)
     path = export_torch_program(policy, tmp_path / "new")
     assert path == tmp_path / "new" / "model.pt2"
     program = torch.export.load(path).module()
     obs = sample(space, 100)
     expected = policy.forward(obs)
-    for size in (1, 7, 100):
-        for start in range(0, 100 - size + 1, size):
-            rows = slice(start, start + size)
-            made = program({"obs": torch.from_numpy(obs[rows])})
-            torch.testing.assert_close(made["action_dist_inputs"], expected.dist_inputs[rows])
-            torch.testing.assert_close(made["vf_preds"], expected.values[rows])
-            actions = policy.compute_actions(obs[rows], explore=False)
-            np.testing.assert_array_equal(made["action"], actions)
+    for rows in (slice(0, 1), slice(1, 8), slice(100)):
+        made = program({"obs": torch.from_numpy(obs[rows])})
+        torch.testing.assert_close(made["action_dist_inputs"], expected.dist_inputs[rows])
+        torch.testing.assert_close(made["vf_preds"], expected.values[rows])
+        actions = policy.compute_actions(obs[rows], explore=False)
+        np.testing.assert_array_equal(made["action"], actions)
 
 
 def test_algorithm_exports_its_program(trained: tuple[Path, Path], tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from trainables.core.networks.soft_actor_critic import SoftActorCritic
 from trainables.dqn import DQNOptions, dqn_loss
 from trainables.sac import discrete_sac_loss, sac_loss
 
-WIDTH, ACTIONS, STEPS = 3, 4, 20
+WIDTH, ACTIONS, STEPS = 3, 4, 8
 DOUBLE = DQNOptions(True, "huber")
 SQUASHED = SquashedGaussian((2,))
 Made = tuple[Learner, Any, Callable[[], None]]

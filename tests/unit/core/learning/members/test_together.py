@@ -24,7 +24,7 @@ from trainables.core.learning.members.request import UpdateRequest
 from trainables.core.learning.members.together import Members
 from trainables.core.networks.modules import ActorCritic
 
-WIDTH, ITERATIONS = 3, 20
+WIDTH, ITERATIONS = 3, 6
 MINIBATCH = 16
 DISTRIBUTIONS: dict[str, Distribution] = {
     "discrete": Categorical(4),
