@@ -62,6 +62,8 @@ EVALUATION_SETTINGS = (
 
 CONNECTOR_SETTINGS = ("env_to_module_connector", "module_to_env_connector", "learner_connector")
 
+_PLAIN = (bool, int, float, str, type(None))
+
 
 @dataclass(kw_only=True)
 class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
@@ -141,6 +143,8 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
         if name.startswith("_") and home_section(name, type(self).settings()) is None:
             return object.__setattr__(self, name, value)
         self._refuse_if_frozen(name)
+        if _is_default(type(self), name, value):
+            return self._store(name, value)  # checking every one takes most of making a config
         if name == "algo_class":
             return self._store("_algo_class", value and checked_algorithm(type(self), value))
         if name == "evaluation_config" and isinstance(value, AlgorithmConfig):
@@ -376,3 +380,9 @@ def evaluation_overrides(given: AlgorithmConfig, training: AlgorithmConfig) -> d
             f"no effect on an evaluation; allowed: {', '.join(EVALUATION_SETTINGS)}"
         )
     return found
+
+
+def _is_default(cls: type[AlgorithmConfig], name: str, value: Any) -> bool:
+    """Whether a value is the declared default itself, and cannot be changed in place."""
+    declared = cls.settings().get(name)
+    return declared is not None and value is declared.default and isinstance(value, _PLAIN)
