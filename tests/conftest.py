@@ -91,6 +91,7 @@ def pytest_collection_finish() -> None:
     """Keep what was imported out of garbage collections, which would take a tenth of the time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -148,6 +148,9 @@ def test_required_tracking_server_that_is_not_there(
     assert errors.count("\n") == 1 and uri in errors and "cannot be reached" in errors
 
 
+@pytest.mark.full(
+    "integration/test_mlflow_logger.py::test_a_dead_server_delays_nothing_and_is_named_once"
+)
 def test_unreachable_tracking_server_loses_nothing(
     ray_here: None, tmp_path: Path, command: Callable[..., Told]
 ) -> None:

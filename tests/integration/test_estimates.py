@@ -83,6 +83,7 @@ def test_where_there_is_one_the_report_judges_the_estimates(tmp_path: Path) -> N
     assert len(frame) == 3 and 0 <= frame.attrs["relative_regret"] <= 1
 
 
+@pytest.mark.full("test_without_a_simulator")
 def test_the_guides_config_and_estimator(tmp_path: Path) -> None:
     names: dict[str, Any] = {}
     exec(block_with(GUIDE, "class ClippedSampling"), names)

@@ -112,7 +112,7 @@ def test_callbacks(folder: Path) -> None:
     del sys.modules[module]
 
 
-@pytest.mark.full("test_the_orientation_of_experiments")
+@pytest.mark.full("integration/test_readme.py::test_the_examples_tell_one_story")
 def test_a_policy_of_a_result(ray_here: None, folder: Path) -> None:
     names: dict[str, Any] = {}
     code = block_with(f"{GUIDES}/checkpoints.md", "get_best_result")
@@ -123,6 +123,7 @@ def test_a_policy_of_a_result(ray_here: None, folder: Path) -> None:
 # ------------------------------------------------------------------ experiments
 
 
+@pytest.mark.full("integration/test_readme.py::test_the_examples_tell_one_story")
 def test_the_orientation_of_experiments(ray_here: None, folder: Path) -> None:
     page = "experiments/README.md"
     [spec] = blocks(page, "yaml")
@@ -164,7 +165,7 @@ def test_seeds_with_plain_tune() -> None:
     assert isinstance(names["tuner"], tune.Tuner)
 
 
-@pytest.mark.full("test_the_orientation_of_experiments")
+@pytest.mark.full("integration/test_readme.py::test_the_examples_tell_one_story")
 def test_mlflow_with_plain_tune(ray_here: None, folder: Path) -> None:
     names: dict[str, Any] = {}
     code = block_with(f"{SPECS}/mlflow.md", "MLflowCallback")

@@ -28,9 +28,7 @@ def alive(pids: set[int]) -> set[int]:
     return found
 
 
-@pytest.mark.full(
-    "integration/test_hosted_faults.py::test_trials_of_a_killed_host_go_on_in_another_one"
-)
+@pytest.mark.full("integration/test_hosted_sweeps.py::test_trials_of_hosts_are_those_of_processes")
 def test_no_process_outlives_a_killed_driver_and_the_sweep_goes_on(tmp_path: Path) -> None:
     sweep = tmp_path / "runs" / "sweep"
     spec = spec_file(

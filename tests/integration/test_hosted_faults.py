@@ -104,6 +104,7 @@ def assert_alike(
         np.testing.assert_allclose(weights(folder)[key], learned[key], atol=1e-5)
 
 
+@pytest.mark.full("integration/test_hosted_sweeps.py::test_trials_of_hosts_are_those_of_processes")
 def test_trials_of_a_killed_host_go_on_in_another_one(tmp_path: Path, undisturbed: Path) -> None:
     outcome = killed(tmp_path, "killed", max_failures=1)
     assert not outcome.failures
@@ -119,7 +120,7 @@ def test_trials_of_a_killed_host_go_on_in_another_one(tmp_path: Path, undisturbe
     assert_alike(tmp_path / "killed", undisturbed)
 
 
-@pytest.mark.full("test_trials_of_a_killed_host_go_on_in_another_one")
+@pytest.mark.full("integration/test_hosted_sweeps.py::test_trials_of_hosts_are_those_of_processes")
 def test_without_retries_they_fail_and_say_what_happened(tmp_path: Path, undisturbed: Path) -> None:
     outcome = killed(tmp_path, "failed", max_failures=0)
     assert len(outcome.failures) == 2
@@ -131,7 +132,7 @@ def test_without_retries_they_fail_and_say_what_happened(tmp_path: Path, undistu
     assert_alike(tmp_path / "failed", undisturbed, of=whole.__contains__)
 
 
-@pytest.mark.full("test_trials_of_a_killed_host_go_on_in_another_one")
+@pytest.mark.full("integration/test_hosted_sweeps.py::test_trials_of_hosts_are_those_of_processes")
 def test_a_trial_that_raises_fails_alone(tmp_path: Path, undisturbed: Path) -> None:
     outcome = swept(
         tmp_path,
@@ -145,7 +146,7 @@ def test_a_trial_that_raises_fails_alone(tmp_path: Path, undisturbed: Path) -> N
     assert_alike(tmp_path / "raising", undisturbed, of=lambda key: key[1] == 0)
 
 
-@pytest.mark.full("test_trials_of_a_killed_host_go_on_in_another_one")
+@pytest.mark.full("integration/test_hosted_sweeps.py::test_trials_of_hosts_are_those_of_processes")
 def test_an_interrupted_sweep_goes_on_as_if_it_had_not_been(
     tmp_path: Path, undisturbed: Path
 ) -> None:
@@ -158,7 +159,7 @@ def test_an_interrupted_sweep_goes_on_as_if_it_had_not_been(
     assert_alike(tmp_path / "cut", undisturbed)
 
 
-@pytest.mark.full("test_trials_of_a_killed_host_go_on_in_another_one")
+@pytest.mark.full("integration/test_hosted_sweeps.py::test_trials_of_hosts_are_those_of_processes")
 def test_a_host_whose_environment_hangs_is_told_and_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

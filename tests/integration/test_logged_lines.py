@@ -19,12 +19,15 @@ resources: {{num_cpus: 4}}
 """
 
 
+@pytest.mark.full(
+    "unit/core/test_logs.py::test_a_level_of_its_own_goes_before_that_of_the_command_line"
+)
 @pytest.mark.parametrize(
     ("option", "more", "info", "debug"),
     [
         ("-vv", "", True, True),
-        pytest.param("-v", "", True, False, marks=pytest.mark.full),
-        pytest.param("-vv", ", log_level: ERROR", False, False, marks=pytest.mark.full),
+        ("-v", "", True, False),
+        ("-vv", ", log_level: ERROR", False, False),
     ],
 )
 def test_the_command_line_sets_the_level(

@@ -129,6 +129,7 @@ def test_the_best_policy_is_a_registered_model_with_a_signature(
     assert not found["experiments"]
 
 
+@pytest.mark.full("integration/test_cli.py::test_the_best_policy_is_a_model_in_mlflow")
 def test_runs_name_their_environment_and_each_metric_once(server: MLflowServer) -> None:
     config = {"env": "CartPole-v1", "env_config": {"gravity": 5.0}}
     logger = MLflowLogger(server.uri, "sweep", config=config)
@@ -153,6 +154,9 @@ def test_runs_name_their_environment_and_each_metric_once(server: MLflowServer) 
 
 
 @pytest.mark.timeout(200)
+@pytest.mark.full(
+    "unit/outcomes/results/test_mlflow_source.py::test_frames_are_those_of_the_folder"
+)
 def test_a_sweep_is_read_back_in_bulk(
     server: MLflowServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +219,7 @@ def _wait(condition: Any, timeout_s: float = 60.0) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.full("test_credentials_in_uris")
 def test_credentials_of_a_tracking_uri_are_used_and_never_shown(
     server: MLflowServer,
     tmp_path: Path,

@@ -41,7 +41,7 @@ SAMPLING = [name for name in algorithm_names() if samples(name)]
 IN_STEP = [name for name in SAMPLING if not is_asynchronous(name)]
 
 
-@pytest.mark.parametrize("name", rarely(IN_STEP, ["PPO", "DQN"]))
+@pytest.mark.parametrize("name", rarely(IN_STEP, ["PPO"]))
 def test_two_runs_with_two_env_runners_are_equal_to_the_bit(name: str, tmp_path: Path) -> None:
     """And a resumed one goes on exactly, with two env runners as well."""
     with remote(name) as one:

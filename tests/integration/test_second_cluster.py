@@ -16,7 +16,7 @@ class Own(PPO):
     """A user's."""
 
 
-@pytest.mark.full("test_every_name_is_known_after_any_import")
+@pytest.mark.full("integration/test_tune_traps.py::test_tune_is_given_a_class_and_a_limit")
 def test_names_outlive_a_cluster() -> None:
     register_algorithm(Own)
     for number in range(2):
@@ -43,12 +43,13 @@ for name in {names}:
 """
 
 
+@pytest.mark.full("integration/test_tune_traps.py::test_tune_is_given_a_class_and_a_limit")
 @pytest.mark.parametrize(
     ("line", "imported"),
     [
         ("from trainables import SACConfig", "SAC"),
-        pytest.param("from trainables.ppo import PPOConfig", "PPO", marks=pytest.mark.full),
-        pytest.param("from trainables.algorithm import Algorithm", "", marks=pytest.mark.full),
+        ("from trainables.ppo import PPOConfig", "PPO"),
+        ("from trainables.algorithm import Algorithm", ""),
     ],
 )
 def test_every_name_is_known_after_any_import(line: str, imported: str) -> None:

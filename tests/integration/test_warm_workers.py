@@ -148,6 +148,7 @@ def test_the_end_of_a_worker_is_no_others(_ray: None) -> None:
     assert ask("about")[1]  # the server is there
 
 
+@pytest.mark.full("test_a_worker_is_a_fork_of_its_own")
 def test_what_is_read_at_a_start_is_no_fork(_ray: None) -> None:
     threads = {"env_vars": {"OMP_NUM_THREADS": "3"}}
     assert not ask("about", runtime_env=threads)[1]

@@ -4,13 +4,13 @@ import pytest
 from learning_runs import greedy_return, greedy_returns, interquartile_mean, train
 
 
-@pytest.mark.full("learning/test_dqn_remembers.py::test_it_recalls")
+@pytest.mark.full("learning/test_ppo_learns.py::test_cartpole")
 def test_cartpole() -> None:
     """Half way, where a policy's score swings from update to update: not of one seed."""
     assert greedy_returns("dqn/cartpole", 3, 25_000).mean() >= 300
 
 
-@pytest.mark.full("learning/test_dqn_remembers.py::test_it_recalls")
+@pytest.mark.full("learning/test_ppo_learns.py::test_cartpole")
 def test_without_gradients_nothing_is_learned() -> None:
     algo, _ = train("dqn/cartpole", seed=0, num_env_steps=5_000, lr=0.0)
     assert greedy_return(algo) < 150

@@ -33,11 +33,12 @@ def recalled(num_env_steps: int, **model: Any) -> float:
     return float(result["episode_return_mean"])
 
 
+@pytest.mark.full("learning/test_ppo_learns.py::test_cartpole")
 def test_it_recalls() -> None:
     assert recalled(6000, use_lstm=True, lstm_cell_size=16, max_seq_len=8) > 0.9
 
 
-@pytest.mark.full("test_it_recalls")
+@pytest.mark.full("learning/test_ppo_learns.py::test_cartpole")
 def test_without_a_memory_it_guesses() -> None:
     assert recalled(3000) < 0.7
 
