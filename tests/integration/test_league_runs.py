@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from cheap_sweeps import drawn
 from forked_drivers import Driver
 from league_runs import league_of, seen_of
 from telling_agents import killed_amid_a_sample
@@ -141,7 +142,8 @@ def test_a_killed_sweep_of_leagues_goes_on_as_if_it_had_not_been_killed(tmp_path
     begun = [file.read_text() for file in (tmp_path / "killed").glob("*/result.json")]
     assert 0 < sum(text.count("\n") for text in begun) < 5
 
-    resumed = resume_sweep(tmp_path / "killed")
+    with drawn():
+        resumed = resume_sweep(tmp_path / "killed")
     assert not resumed.failures and resumed.pictures
     expected = {}
     for seed in SEEDS:

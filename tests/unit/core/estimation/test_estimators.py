@@ -93,7 +93,7 @@ def test_errors_shrink_with_more_episodes(estimator: Any, options: dict[str, Any
 )
 def test_intervals_of_95_percent_hold(estimator: Any, options: dict[str, Any]) -> None:
     intervals = [
-        estimate(estimator, 200, seed, num_resamples=200, **options).interval for seed in range(200)
+        estimate(estimator, 200, seed, num_resamples=400, **options).interval for seed in range(300)
     ]
     held = np.mean([low <= TRUTH <= high for low, high in intervals])
     assert 0.90 <= held <= 0.98
