@@ -18,6 +18,8 @@ from cheap_sweeps import make_cheap
 from golden_texts import check_golden
 from tiers import is_later, without_stand_in
 
+# Importing all tests makes little garbage, and looking for it takes a fifth of the time.
+gc.set_threshold(20_000, 10, 10)
 # The machine's cores are few, and one thread repeats to the bit.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A process keeps what it was first told of tokens, and the tests have clusters of several kinds.
@@ -91,7 +93,6 @@ def pytest_collection_finish() -> None:
     """Keep what was imported out of garbage collections, which would take a tenth of the time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 10, 10)
 
 
 @pytest.hookimpl(wrapper=True)
