@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from functools import cache
 from typing import Any
 
 import cloning
@@ -105,18 +104,13 @@ def needs_data(name: str) -> bool:
 
 def samples(name: str) -> bool:
     """Whether training steps an environment."""
-    needs_env: bool = _defaults(get_algorithm(name).config_class).needs_env
+    needs_env: bool = get_algorithm(name).config_class().needs_env
     return needs_env
-
-
-@cache  # to make one takes milliseconds, and whatever a test trains asks several times
-def _defaults(config_class: type[Any]) -> Any:
-    return config_class()
 
 
 def learns_from_episodes(name: str) -> bool:
     """Whether it waits for episodes to end, unless it is told not to."""
-    batch_mode: str = _defaults(get_algorithm(name).config_class).batch_mode
+    batch_mode: str = get_algorithm(name).config_class().batch_mode
     return batch_mode == "complete_episodes"
 
 

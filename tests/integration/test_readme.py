@@ -55,6 +55,7 @@ def test_the_examples_tell_one_story(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert names["action"] in (0, 1)
 
     smaller = sweep.replace("num_samples=8", "num_samples=2").replace("50_000", "1_000")
+    assert smaller != sweep
     smaller = smaller.replace("param_space={", 'param_space={"train_batch_size_per_learner": 500,')
     monkeypatch.setenv("HOME", str(tmp_path))
     exec(smaller, names)

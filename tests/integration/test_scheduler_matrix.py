@@ -8,10 +8,12 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cheap_sweeps import drawn
 from dummy_sweeps import ENV_STEPS, states_in_optuna, sweep
 from sweep_dummy import STEPS
 
@@ -75,7 +77,8 @@ def pairs() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("search", "scheduler"), list(pairs()))
 def test_every_allowed_pair_runs(search: str, scheduler: str, tmp_path: Path) -> None:
-    outcome = run(tmp_path, search, scheduler)
+    with drawn() if scheduler in ("pbt", "pb2") else nullcontext():
+        outcome = run(tmp_path, search, scheduler)
     assert not outcome.failures and outcome.best is not None
     trials = rows(outcome)
     assert len(trials) == outcome.num_trials == (2 if scheduler == "resource_changing" else 3)
@@ -89,7 +92,7 @@ def test_every_allowed_pair_runs(search: str, scheduler: str, tmp_path: Path) ->
         if search not in ("grid", "random"):
             assert states_in_optuna(outcome.folder) == ["COMPLETE", "COMPLETE", "PRUNED"]
     if scheduler in ("pbt", "pb2"):
-        assert read_lineage(outcome.folder)
+        assert read_lineage(outcome.folder) and outcome.lineage is not None
     if scheduler == "pbt_replay":
         for trial in trials:
             assert [row["config"]["lr"] for row in trial] == [0.02, 0.02, 0.015, 0.015]
