@@ -134,8 +134,8 @@ class MultiAgentSettings(CallbackSettings):
     policy_map_cache: str | None = setting(
         None,
         "multi_agent",
-        "folder for the files of policies on disk, which are deleted when the process ends; None: a "
-        "temporary one",
+        "folder for the files of policies on disk, which are deleted when the process ends; None: "
+        "a temporary one",
         risk=FOLDER,
     )
     policy_states_are_swappable: bool = setting(
