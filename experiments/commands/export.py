@@ -28,11 +28,13 @@ FORMATS = ("policy", "torch", "onnx", "mlflow")
 def export(
     folder: Annotated[
         Path,
-        typer.Argument(help="A sweep (its best/, as evaluate), a trial, a checkpoint or a policy."),
+        typer.Argument(help="A sweep (its best/), a trial, a checkpoint or a policy."),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Folder; by default best/ or best-FORMAT in it."),
+        typer.Option(
+            "-o", "--output", help="Folder to write; default: best/ or best-FORMAT in the sweep."
+        ),
     ] = None,
     format: Annotated[
         str,
@@ -42,26 +44,27 @@ def export(
         ),
     ] = "policy",
     metric: Annotated[
-        str | None, typer.Option(help="Choose by this among the sweep's checkpoints; needs -o.")
+        str | None,
+        typer.Option(help="Choose the sweep's best checkpoint by this metric; needs -o."),
     ] = None,
     mode: Annotated[str | None, typer.Option(help="max or min; needs -o.")] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Of the sweep, instead: TRIAL/checkpoint_000001; needs -o."),
+        typer.Option(help="Export this checkpoint: TRIAL/checkpoint_000001; needs -o."),
     ] = None,
-    opset: Annotated[int | None, typer.Option(help="Version of ONNX's operators.")] = None,
+    opset: Annotated[int | None, typer.Option(help="Version of the ONNX operators.")] = None,
     trust: Annotated[
         list[str] | None,
-        typer.Option(help="Of torch and onnx: code that may be imported, as module:name."),
+        typer.Option(help="For torch and onnx: code that may be imported, as module:name."),
     ] = None,
     policy: Annotated[
-        str | None, typer.Option(help="Of several policies, the one of this id; needs -o.")
+        str | None, typer.Option(help="Id of the policy to export, of several; needs -o.")
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace what is there of another sweep.")
+        bool, typer.Option("--overwrite", help="Replace an export of another sweep.")
     ] = False,
 ) -> None:
-    """Export the best policy of a sweep, or another one."""
+    """Export the best policy of a sweep, or another policy."""
     target = export_policy(
         folder,
         output,

@@ -46,7 +46,7 @@ def train(
     overwrite: OverwriteOption = False,
     set_: SetOption = None,
 ) -> None:
-    """Train one algorithm on one environment, or what a file says: `train file`."""
+    """Train one algorithm on one environment; `train file` trains from a file."""
     if context.invoked_subcommand is not None:
         given = [key for key, value in context.params.items() if value and value != "{}"]
         if given:
@@ -94,7 +94,7 @@ def train_file(
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Train what a YAML file says, RLlib's among them, or the `config` of your own Python file."""
+    """Train from a YAML file, also of RLlib, or from the `config` of a Python file."""
     from experiments.sweep.single import mapping, require_end
 
     options = {
