@@ -14,7 +14,7 @@ from experiments.watch.watched_sweep import WatchedSweep
 
 logger = logging.getLogger(__name__)
 
-INTERVAL_S = 1.0
+INTERVAL_S = 1.0  # between two looks at the folder, at least
 _SHARE = 0.05  # of a core that looking may take: of a very large sweep it looks less often
 _BEAT_S = 15.0
 _KEPT = 64  # messages, for pages that are slow; a slower one is told everything anew
@@ -25,12 +25,10 @@ class Feed:
 
     Args:
         sweep: The sweep; only this object reads it from now on.
-        interval_s: Least seconds between two looks at the folder.
     """
 
-    def __init__(self, sweep: WatchedSweep, interval_s: float = INTERVAL_S) -> None:
+    def __init__(self, sweep: WatchedSweep) -> None:
         self._sweep, self._updates = sweep, Updates(sweep)
-        self._interval_s = interval_s
         self._changed = threading.Condition()
         self._messages: deque[bytes] = deque(maxlen=_KEPT)
         self._number = 0  # of the messages so far
@@ -85,7 +83,7 @@ class Feed:
                     self._look()
                 except Exception:
                     logger.exception("%s: it could not be read", self._sweep.folder)
-            pause = max(self._interval_s, (time.thread_time() - began) / _SHARE)
+            pause = max(INTERVAL_S, (time.thread_time() - began) / _SHARE)
 
     def _look(self) -> None:
         self._sweep.look()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-INTERVAL_S = 5.0  # the dashboard itself asks every ten seconds
+INTERVAL_S = 5.0  # between two looks at the folder; the dashboard asks every ten seconds
 
 
 class StudyServer(socketserver.ThreadingMixIn, WSGIServer):
@@ -48,16 +48,13 @@ class Follower:
     Args:
         sweep: The sweep; only this object reads it from now on.
         space: What it searches.
-        interval_s: Seconds between two looks.
 
     Attributes:
         storage: Holds the study.
     """
 
-    def __init__(
-        self, sweep: WatchedSweep, space: SearchSpace, interval_s: float = INTERVAL_S
-    ) -> None:
-        self._sweep, self._space, self._interval_s = sweep, space, interval_s
+    def __init__(self, sweep: WatchedSweep, space: SearchSpace) -> None:
+        self._sweep, self._space = sweep, space
         sweep.look()
         storage, study_id = storage_of(new_study(sweep, optuna.storages.InMemoryStorage()))
         self.storage = storage
@@ -74,7 +71,7 @@ class Follower:
         self._copy.close()
 
     def _run(self) -> None:
-        while not self._end.wait(self._interval_s):
+        while not self._end.wait(INTERVAL_S):
             try:
                 self._sweep.look()
                 self._copy.update(study_of(self._sweep, self._space))

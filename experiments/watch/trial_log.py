@@ -59,6 +59,7 @@ class TrialLog:
 
     def _begin(self, inode: int | None) -> None:
         self._inode, self._offset = inode, 0
+        self._counts_steps = False
         self.points: list[Point] = []
         self.version += 1
         self.course = Course()
@@ -127,7 +128,10 @@ class TrialLog:
         at = number(row.get(ITERATION))
         iteration = at if math.isfinite(at) else len(self.points) + 1.0
         counts = (_finite(row.get(key)) for key in (ENV_STEPS, TRAINED))
-        steps = next((count for count in counts if count is not None), iteration)
+        steps = next((count for count in counts if count is not None), None)
+        self._counts_steps |= steps is not None
+        if steps is None:  # a single result may lack them
+            steps = self.points[-1].steps if self._counts_steps and self.points else iteration
         values = tuple(_finite(row.get(metric)) for metric in self._metrics)
         return Point(iteration, steps, _finite(row.get(SECONDS)), values)
 

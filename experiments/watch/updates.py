@@ -11,6 +11,7 @@ from experiments.watch.watched_sweep import WatchedSweep, WatchedTrial
 from experiments.watch.words import failures, headline, sentences
 
 _LONGEST = 200  # characters of a cell
+_ABSENT = object()
 
 Message = dict[str, Any]
 
@@ -128,12 +129,12 @@ def _steps_of(trials: list[WatchedTrial]) -> str:
 
 def _settings(trials: list[WatchedTrial]) -> list[str]:
     """Return the settings that the search set, or that differ between trials."""
-    seen: dict[str, set[str]] = {}
+    known = [trial.settings for trial in trials if trial.settings]
     searched = {name for trial in trials for name in trial.searched}
-    for trial in trials:
-        for key, value in trial.settings.items():
-            seen.setdefault(key, set()).add(repr(value))
-    return [key for key, values in seen.items() if key in searched or len(values) > 1]
+    keys = dict.fromkeys(key for settings in known for key in settings)
+    # A setting that only some trials have differs, too.
+    values = {key: {repr(settings.get(key, _ABSENT)) for settings in known} for key in keys}
+    return [key for key in keys if key in searched or len(values[key]) > 1]
 
 
 def _are_numbers(trials: list[WatchedTrial], key: str) -> bool:

@@ -166,7 +166,8 @@ class WatchedSweep:
                         snapshots.append((entry.name, entry.stat().st_mtime))
                     elif entry.is_dir() and (entry.name in self._found or _is_trial(entry.path)):
                         folders.append(entry.name)
-        except OSError:  # it is being deleted
+        except OSError:  # it was deleted
+            self._states, self._state_seen = {}, None
             return []
         newest = max(snapshots, default=None)
         if newest != self._state_seen:  # it is large, and written seldom
