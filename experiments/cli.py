@@ -66,6 +66,14 @@ COMMANDS = {
         "schema:schema",
         "Print the JSON schema of specs, for editors to complete and check them.",
     ),
+    "watch": (
+        "watch:watch",
+        "Show a sweep in the browser while it runs: live curves, trials and settings.",
+    ),
+    "dashboard": (
+        "dashboard:dashboard",
+        "Show a sweep in Optuna's dashboard, while it runs and afterwards.",
+    ),
     "ui": ("ui:ui", "Start the MLflow UI on this machine."),
     "train": (
         "train:app",
