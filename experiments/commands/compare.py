@@ -190,11 +190,13 @@ def _show_table(found: Comparison, console: Console) -> None:
     from rich.markup import escape
 
     caption = (
-        "area: IQM of the mean over the budget; s per run: median training time up to the budget, "
-        "its share of it where trials shared a process; steps: of all trials, the search's too"
+        "area: IQM of the mean over the budget; s per run: median training time up to the budget "
+        "(its share, if trials shared a process); steps: of all trials, with those of the search"
     )
     if found.threshold is not None:
-        caption += "; mean budget: runs that did not reach the threshold count with all of it"
+        caption += (
+            "; mean budget: runs that did not reach the threshold count with the whole budget"
+        )
     table = make_table(escape(_title(found)), caption)
     names, rows = summary_table(found)
     for name in names:

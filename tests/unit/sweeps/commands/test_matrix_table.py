@@ -71,7 +71,7 @@ def test_the_verdict_is_that_of_compare(tmp_path: Path, mode: str, verdict: str)
 
 def test_few_runs_have_no_winner(tmp_path: Path) -> None:
     assert any(
-        line.startswith("Too few runs to tell")
+        line.startswith("Too few runs to compare")
         for line in shown(on_disk(tmp_path, LOW[:2], HIGH[:2]))
     )
 
