@@ -108,7 +108,7 @@ def test_ctrl_c_tells_what_is_saved(tmp_path: Path) -> None:
     assert output.index("Ctrl-C: no trial goes on") < output.index("The trials have ended.")
     assert re.search("0 pruned, 0 failed, [12] interrupted", output)
     report = (sweep / "report.html").read_text()
-    assert "running or cut off" in report and "stopped early" not in report
+    assert "running or interrupted" in report and "stopped early" not in report
 
 
 @LATER
