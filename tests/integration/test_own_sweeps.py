@@ -106,9 +106,9 @@ def test_what_is_shown_of_a_class_of_ones_own_applies_to_it(
     page = (outcome.folder / "report.html").read_text()
     assert "tunescape evaluate" not in page and "tunescape export" not in page
     for folder in (outcome.folder, outcome.checkpoint.path.parent, outcome.checkpoint.path):
-        with pytest.raises(ResultsError, match="a trainable of your own leaves checkpoints"):
+        with pytest.raises(ResultsError, match="your own trainable leaves checkpoints"):
             find_policy(folder)
-    with pytest.raises(ResultsError, match="a trainable of your own leaves checkpoints"):
+    with pytest.raises(ResultsError, match="your own trainable leaves checkpoints"):
         export_policy(outcome.folder)
 
 
