@@ -152,7 +152,7 @@ def export_policy(
     if (is_chosen or policy_id) and output is None:
         raise ExperimentError(
             "--metric, --mode, --checkpoint and --policy choose another policy than the sweep's "
-            "best: say where to write it with -o"
+            "best: name its folder with -o"
         )
     if output is not None and not overwrite:
         _spare_other(output, folder)
@@ -186,11 +186,9 @@ def export_policy(
         )
     source = find_policy(folder if checkpoint is None else _inside(folder, checkpoint))
     if source.is_graph or is_exported(source.folder):
-        raise ExperimentError(
-            f"{folder} is a graph already; other formats are made of the policy that it is of"
-        )
+        raise ExperimentError(f"{folder} is a graph already; export other formats from its policy")
     if output is None:
-        raise ExperimentError(f"{folder} is no sweep: say where to write its policy with -o")
+        raise ExperimentError(f"{folder} is no sweep: name a folder for its policy with -o")
     write = writer_of(writer, opset=opset, trust=trust)
     policies = source.policies or {source.folder.name: source.folder}
     if policy_id is not None:

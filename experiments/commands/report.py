@@ -101,7 +101,7 @@ def _page_of_run(folders: Sequence[Path], out: Path | None) -> Path:
 
     if len(folders) != 1:
         raise ExperimentError(
-            f"--log-to-mlflow takes one sweep, whose run gets the page, not {len(folders)}"
+            f"--log-to-mlflow takes one sweep, not {len(folders)}; its run gets the page"
         )
     page = expanded(folders[0]).absolute() / REPORT_FILE
     if out is not None and expanded(out).absolute() != page:

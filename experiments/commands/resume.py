@@ -54,7 +54,7 @@ def resume(
         return
     if num_samples is not None or stop or restart_errored:
         raise SweepError(
-            f"{folder} is a matrix, whose sweeps are extended one by one: "
+            f"{folder} is a matrix; extend its sweeps one by one: "
             f"`{command_line('resume', folder / 'SWEEP')} …`"
         )
     resume_all(folder, retry_errored=retry_errored, address=address)

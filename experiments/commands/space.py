@@ -119,7 +119,7 @@ def _defaults(preset: Preset) -> dict[str, Any]:
         return {}
     if preset.trainable is None:
         raise SpecError(
-            f"{preset.name} has conditions: name its trainable, whose defaults hold else"
+            f"{preset.name} has conditions: name its trainable, whose defaults fill the gaps"
         )
     trainable: Any = resolve_trainable(preset.trainable)
     return settings_of(trainable.config_class())

@@ -198,7 +198,7 @@ class Progress(tune.Callback):
             )
         elif not self._is_live():
             before = self._begun.get(trial.trial_id, {})
-            verb = what if what != "running" else "goes on with" if before else "started"
+            verb = what if what != "running" else "continues with" if before else "started"
             result = trial.last_result or {}
             parts = [f"trial {trial.trial_id} {verb}"]
             if what == "running":

@@ -244,7 +244,7 @@ def test_resume_refuses_what_it_cannot_continue(tmp_path: Path) -> None:
     mine.mkdir()
     text = yaml.safe_dump(spec_of(tmp_path)) + "# my notes\n"
     (mine / "spec.yaml").write_text(text)
-    with pytest.raises(experiments.SweepError, match=r"spec.yaml would be lost"):
+    with pytest.raises(experiments.SweepError, match=r"would delete spec.yaml"):
         resume_sweep(mine)
     assert (mine / "spec.yaml").read_text() == text
 
