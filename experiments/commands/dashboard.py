@@ -21,10 +21,10 @@ def dashboard(
     """Show a sweep in Optuna's dashboard, while it runs and afterwards."""
     shell.begin(f"reading {folder}")
     from experiments.watch.local_server import HOST
-    from experiments.watch.optuna_server import StudyServer, study_server
+    from experiments.watch.optuna_server import STUDY_PAGE, study_server
 
-    server: StudyServer = study_server(folder, port)
-    address = f"http://{HOST}:{server.server_port}"
+    server = study_server(folder, port)
+    address = f"http://{HOST}:{server.server_port}{STUDY_PAGE}"
     say(shell.output(), f"Optuna's dashboard of {shown_path(folder)}: {address} (Ctrl-C stops it)")
     try:
         server.serve_forever()

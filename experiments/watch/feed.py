@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from experiments.watch.updates import Message, Updates
 from experiments.watch.watched_sweep import WatchedSweep
@@ -44,7 +44,7 @@ class Feed:
             self._changed.notify_all()
         self._thread.join()
 
-    def events(self) -> Iterator[bytes]:
+    def events(self) -> Generator[bytes, None, None]:
         """Yield the events of one page: first all that is known, then each change."""
         with self._changed:
             self._pages += 1

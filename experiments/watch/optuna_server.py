@@ -17,7 +17,7 @@ from experiments.search.study_storage import StudyCopy
 from experiments.sweep.folder import load_sweep_spec
 from experiments.sweep.load import spec_space
 from experiments.watch.local_server import is_local, listening
-from experiments.watch.study import new_study, study_of
+from experiments.watch.study import shown_study, study_of
 from experiments.watch.watched_sweep import WatchedSweep
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+STUDY_PAGE = "/dashboard/studies/0"
+"""The dashboard's page of the only study that there is."""
 INTERVAL_S = 5.0  # between two looks at the folder; the dashboard asks every ten seconds
 
 
@@ -56,7 +58,7 @@ class Follower:
     def __init__(self, sweep: WatchedSweep, space: SearchSpace) -> None:
         self._sweep, self._space = sweep, space
         sweep.look()
-        storage, study_id = storage_of(new_study(sweep, optuna.storages.InMemoryStorage()))
+        storage, study_id = storage_of(shown_study(sweep))
         self.storage = storage
         self._copy = StudyCopy(storage, study_id, [], "in memory")
         self._copy.update(study_of(sweep, space))

@@ -73,7 +73,7 @@
     const titles = head.columns.map((name, place) => {
       const title = document.createElement("th");
       title.scope = "col";
-      title.textContent = name;
+      title.textContent = name.replace(/[_/]/g, "$&\u200b"); // may be folded there
       if (head.numeric[place]) title.className = "number";
       return title;
     });
@@ -206,7 +206,7 @@
   // -- drawing, at most once a second, and only where somebody looks -----------------------------
   let stale = { table: false, curves: false };
   let timer = 0;
-  let drawnAt = 0;
+  let drawnAt = -1000;
   function later(what) {
     stale = { table: stale.table || what.table, curves: stale.curves || what.curves };
     if (timer || document.hidden) return;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -93,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Keep the terminal quiet."""
 
     def _refuse(self, status: HTTPStatus, text: str) -> None:
-        self._send(f"{text}\n".encode(), _TEXT, status=status, Allow="GET")
+        self._send(f"{text}\n".encode(), _TEXT, {"Allow": "GET"}, status)
 
     def _send_plotly(self) -> None:
         accepts = "gzip" in self.headers.get("Accept-Encoding", "")
@@ -101,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
             {"Content-Encoding": "gzip"} if accepts else {}
         )
         packed = _packed_plotly()
-        self._send(packed if accepts else gzip.decompress(packed), _JS, **more)
+        self._send(packed if accepts else gzip.decompress(packed), _JS, more)
 
     def _send_report(self, report: Path) -> None:
         try:
@@ -109,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:
             self._refuse(HTTPStatus.NOT_FOUND, "The report is no longer there.")
             return
-        self._send(text, _HTML, **{"Content-Security-Policy": _REPORT_POLICY})
+        self._send(text, _HTML, {"Content-Security-Policy": _REPORT_POLICY})
 
     def _send_events(self) -> None:
         self._begin(HTTPStatus.OK, {"Content-Type": _EVENTS, "Cache-Control": "no-store"})
@@ -123,10 +124,14 @@ class _Handler(BaseHTTPRequestHandler):
             events.close()
 
     def _send(
-        self, body: bytes, kind: str, *, status: HTTPStatus = HTTPStatus.OK, **headers: str
+        self,
+        body: bytes,
+        kind: str,
+        headers: Mapping[str, str] | None = None,
+        status: HTTPStatus = HTTPStatus.OK,
     ) -> None:
         own = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
-        self._begin(status, own | headers)
+        self._begin(status, {**own, **(headers or {})})
         if self.command != "HEAD":
             self.wfile.write(body)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import optuna
+from optuna.exceptions import ExperimentalWarning
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from experiments.search.optuna_search import TRIAL_ID, distribution, to_optuna
@@ -19,20 +22,14 @@ OUTSIDE = "outside_space"
 """User attribute of a trial without parameters: the setting that the search space does not hold."""
 
 
-def new_study(
-    sweep: WatchedSweep, storage: optuna.storages.BaseStorage | None = None
-) -> optuna.Study:
-    """Return an empty study with the sweep's name and objectives.
-
-    Args:
-        sweep: The sweep.
-        storage: Where the study is; by default in memory.
-    """
-    return optuna.create_study(
-        storage=storage,
-        study_name=sweep.folder.name,
-        directions=["maximize" if mode == "max" else "minimize" for _, mode in sweep.objectives],
-    )
+def shown_study(sweep: WatchedSweep) -> optuna.Study:
+    """Return an empty study in memory, with the sweep's name and objectives."""
+    study = _new_study(sweep)
+    with warnings.catch_warnings():
+        # That Optuna calls it experimental is no news to the user.
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        study.set_metric_names([metric for metric, _ in sweep.objectives])
+    return study
 
 
 def study_of(sweep: WatchedSweep, space: SearchSpace) -> optuna.Study:
@@ -46,9 +43,16 @@ def study_of(sweep: WatchedSweep, space: SearchSpace) -> optuna.Study:
         sweep: The sweep, as it was last looked at.
         space: What it searches.
     """
-    study = new_study(sweep)
+    study = _new_study(sweep)
     study.add_trials([_frozen(trial, space, len(sweep.objectives)) for trial in sweep.trials])
     return study
+
+
+def _new_study(sweep: WatchedSweep) -> optuna.Study:
+    return optuna.create_study(
+        study_name=sweep.folder.name,
+        directions=["maximize" if mode == "max" else "minimize" for _, mode in sweep.objectives],
+    )
 
 
 def _frozen(trial: WatchedTrial, space: SearchSpace, objectives: int) -> FrozenTrial:
@@ -59,7 +63,7 @@ def _frozen(trial: WatchedTrial, space: SearchSpace, objectives: int) -> FrozenT
     except SpaceKeyError as error:
         searched, attributes[OUTSIDE] = {}, error.key
     state, values = _end(trial, objectives)
-    return create_trial(
+    found = create_trial(
         state=state,
         values=values,
         params={name: to_optuna(domains[name], value) for name, value in searched.items()},
@@ -67,6 +71,19 @@ def _frozen(trial: WatchedTrial, space: SearchSpace, objectives: int) -> FrozenT
         user_attrs=attributes,
         intermediate_values=_intermediate(trial) if objectives == 1 else {},
     )
+    # Not when it was read.
+    found.datetime_start = _time(trial.log.began) or found.datetime_start
+    if state.is_finished():
+        found.datetime_complete = _time(trial.log.last.get("timestamp")) or found.datetime_complete
+    return found
+
+
+def _time(seconds: Any) -> datetime | None:
+    """Return a time as Optuna has it, in this machine's zone; None where results do not say."""
+    try:
+        return datetime.fromtimestamp(seconds)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
 
 
 def _end(trial: WatchedTrial, objectives: int) -> tuple[TrialState, list[float] | None]:

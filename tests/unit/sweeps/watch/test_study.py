@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
@@ -146,3 +147,24 @@ def test_without_the_extra_the_error_says_what_to_install(
         optuna_server.study_server(folder.path, 0)
     result = CliRunner().invoke(cli.app, ["dashboard", str(folder.path)])
     assert isinstance(result.exception, ExperimentError)
+
+
+def test_optunas_own_dashboard(folder: Folder) -> None:
+    pytest.importorskip("optuna_dashboard")
+    folder.add("a", rows=[row(1, 1.0), row(2, 4.0, done=True)], config=CONFIG)
+    server = optuna_server.study_server(folder.path, 0)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    page = urlopen(f"{address}{optuna_server.STUDY_PAGE}", timeout=30).read().decode()
+    found: dict[str, Any] = {}
+    deadline = time.monotonic() + 60
+    while not found.get("trials"):
+        assert time.monotonic() < deadline
+        found = json.load(urlopen(f"{address}/api/studies/0", timeout=30))
+    server.shutdown()
+    server.close()
+    thread.join()
+    assert "<title>Optuna Dashboard" in page and found["name"] == "sweep"
+    assert [trial["state"] for trial in found["trials"]] == ["Complete"]
+    assert found["objective_names"] == ["episode_return_mean"]
