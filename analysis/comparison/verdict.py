@@ -67,9 +67,8 @@ def pair_line(pair: Pair) -> str:
             power = f" With so many runs P(improvement) must reach {needed:.2f} to show one."
         return f"The data do not show a difference between {a} and {b}: {found}, {p}.{power}"
     if pair["handicap"]:
-        return (
-            f"{a} looks better than {b} ({found}, {p}), but is not shown to be: {pair['handicap']}."
-        )
+        why = f"but the data do not show it: {pair['handicap']}"
+        return f"{a} looks better than {b} ({found}, {p}), {why}."
     ends = pair["difference_low"], pair["difference_high"]
     size = f"difference of the IQMs {interval(pair['difference'], *ends)}"
     unclear = ", which may be 0, so its size is not known" if ends[0] <= 0 <= ends[1] else ""

@@ -296,7 +296,7 @@ def test_lost_seeds_of_configurations_are_runs_lost(tmp_path: Path) -> None:
     fragile = make_sweep(tmp_path, trials, "fragile")
     found = compare([fragile, single(tmp_path, "solid", solid)], RETURN, unit="trials")
     assert found.summary["lost"].tolist() == [30, 0]
-    assert "is not shown to be: 30 of its 50 runs failed" in found.verdict
+    assert "the data do not show it: 30 of its 50 runs failed" in found.verdict
 
 
 def test_the_same_run_again_counts_once(tmp_path: Path) -> None:
