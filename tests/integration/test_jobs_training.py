@@ -178,9 +178,9 @@ def test_the_algorithm_is_short_and_its_loss_is_the_papers(folder: Path) -> None
 @pytest.mark.full("test_the_environments_spec_and_the_message_of_its_mistake")
 def test_the_page_of_an_environment(folder: Path) -> None:
     smaller = {
-        "40000}": "2048}",
+        "30000}": "2048}",
         "num_samples: 12": "num_samples: 2",
-        "{top: 3, seeds: 5}": "{top: 1, seeds: 2}",
+        "{top: 2, seeds: 5}": "{top: 1, seeds: 2}",
         "--episodes 50": "--episodes 5",
     }
     said = Page("own_environment", folder, smaller).run()
@@ -200,7 +200,7 @@ def test_the_page_of_a_script(folder: Path) -> None:
 @pytest.mark.full("test_the_script_reports_and_continues")
 def test_the_page_of_a_model_of_stable_baselines(folder: Path) -> None:
     pytest.importorskip("stable_baselines3")
-    smaller = {"30000": "2048", "num_samples: 8": "num_samples: 2"}
+    smaller = {"30000": "2048", "num_samples: 8": "num_samples: 2", "6000}": "1024}"}
     said = Page("own_code", folder, smaller).run(start="## A Stable-Baselines3 model")
     assert "all 2 trials" in said
     [spec] = load_specs("sb3.yaml", ["name=again"])
