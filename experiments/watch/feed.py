@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Generator
+from pathlib import Path
 
 from experiments.watch.updates import Message, Updates
 from experiments.watch.watched_sweep import WatchedSweep
@@ -43,6 +44,12 @@ class Feed:
             self._is_closed = True
             self._changed.notify_all()
         self._thread.join()
+
+    def report(self) -> Path | None:
+        """Return the report of a sweep that no longer runs, as the folder is now."""
+        with self._changed:
+            self._look()
+            return self._sweep.report
 
     def events(self) -> Generator[bytes, None, None]:
         """Yield the events of one page: first all that is known, then each change."""

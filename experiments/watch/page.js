@@ -242,16 +242,23 @@
     later({ table: Boolean(changed) || isOther, curves: Boolean(changed || message.curves) || isOther });
   }
 
-  const source = new EventSource("events");
-  source.addEventListener("whole", (event) => {
-    rows = nothing();
-    curves = nothing();
-    order = [];
-    take(JSON.parse(event.data));
-  });
-  source.addEventListener("changes", (event) => take(JSON.parse(event.data)));
-  source.addEventListener("open", () => (element("lost").hidden = true));
-  source.addEventListener("error", () => (element("lost").hidden = false));
+  function connect() {
+    const source = new EventSource("events");
+    source.addEventListener("whole", (event) => {
+      rows = nothing();
+      curves = nothing();
+      order = [];
+      take(JSON.parse(event.data));
+    });
+    source.addEventListener("changes", (event) => take(JSON.parse(event.data)));
+    source.addEventListener("open", () => (element("lost").hidden = true));
+    source.addEventListener("error", () => {
+      element("lost").hidden = false;
+      // Browsers try again by themselves, but not after every error.
+      if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
+    });
+  }
+  connect();
 
   // -- theme and axis ---------------------------------------------------------------------------
   const button = element("theme");

@@ -80,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_plotly()
         elif self.path == "/events":
             self._send_events()
-        elif self.path == "/report" and (report := self.server.sweep.report) is not None:
+        elif self.path == "/report" and (report := self.server.feed.report()) is not None:
             self._send_report(report)
         else:
             self._refuse(HTTPStatus.NOT_FOUND, "There is no such page.")

@@ -69,6 +69,7 @@ class WatchedSweep:
         folder: The absolute path.
         objectives: Metric and mode of each objective.
         total: How many trials there will be; None if that is not known.
+        has_final: Whether a final follows the trials.
         trials: The trials, in the order of their numbers.
         is_alive: Whether a driver runs it; None if that cannot be known.
 
@@ -90,6 +91,7 @@ class WatchedSweep:
         self._found: dict[str, WatchedTrial] = {}
         self.objectives: list[tuple[str, str]] = []
         self.total: int | None = None
+        self.has_final = False
         self.trials: list[WatchedTrial] = []
         self.is_alive: bool | None = None
 
@@ -196,6 +198,7 @@ class WatchedSweep:
             self._found = {}  # curves are of the objectives
         self.objectives = own
         self.total = self._count() if document else None
+        self.has_final = bool(document.get("final"))
 
     def _count(self) -> int | None:
         """Return how many trials the spec asks for; None where it cannot be read any more."""

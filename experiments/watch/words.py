@@ -61,10 +61,11 @@ def _named(trials: list[str]) -> str:
 
 def _state(sweep: WatchedSweep) -> str:
     resume = command_line("resume", sweep.folder)
+    doing = "runs its final, or writes" if sweep.has_final else "writes"
     return {
         "gone": "The folder is no longer there.",
         "waiting": "The sweep has not begun: no trial has started.",
-        "closing": "All trials have ended. The sweep is writing its results.",
+        "closing": f"All trials have ended. The sweep {doing} its results.",
         "ended": "The sweep has ended.",
         "stopped": f"The sweep stopped before all trials ended. `{resume}` continues it.",
         "silent": (

@@ -135,7 +135,6 @@ def test_only_get_and_only_these_addresses(server: WatchServer, folder: Folder) 
     assert refused(server, "TRACE", "/") == 501
     (folder.path / "report.html").write_text("episode_return: of an earlier run")
     with folder.running():
-        Events(server).next()
         paths = ["/spec.yaml", "/../spec.yaml", "/%2e%2e/spec.yaml", f"//{folder.path}/spec.yaml"]
         for path in [*paths, "/trial_a/result.json", "/page.js/..", "/page.js?x", "/report", "*"]:
             assert refused(server, "GET", path) == 404, path
@@ -158,7 +157,6 @@ def test_foreign_names_are_refused(server: WatchServer) -> None:
 
 def test_the_report_of_a_sweep_that_has_ended(server: WatchServer, folder: Folder) -> None:
     folder.killed()
-    Events(server).next()
     report = folder.path / "report.html"
     with pytest.raises(HTTPError, match="404"):
         get(server, "/report")
