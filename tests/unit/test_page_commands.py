@@ -16,7 +16,7 @@ from page_blocks import ROOT, blocks
 
 from experiments import cli
 
-FOLDERS = ("trainables", "search_spaces", "experiments", "analysis")
+FOLDERS = ("trainables", "search_spaces", "experiments", "analysis", "docs")
 PAGES = [*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name).rglob("*.md"))]
 PLACEHOLDERS = re.compile(r"[…\[|<{]")  # `[--what trials|curves] DIR…`
 START = {

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("trainables", "search_spaces", "experiments", "analysis")
+FOLDERS = ("trainables", "search_spaces", "experiments", "analysis", "docs")
 PAGES = sorted([*ROOT.glob("*.md"), *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md"))])
 
 
