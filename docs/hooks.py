@@ -1,8 +1,8 @@
-"""What the site is made of besides its own pages: the pages of the packages, where they lie.
+"""Adds the repository's pages to the site, and makes the API reference.
 
-Each package keeps its guides beside its code. The site has them at the same paths, with all that
-they link to, so that one link serves the site and the repository. The reference pages are made from
-each package's public names.
+Each package keeps its guides beside its code. The site has them at the same paths, with the files
+that they link to, so that one link works in the site and in the repository. A reference page lists
+a package's public names.
 """
 
 from __future__ import annotations
@@ -13,17 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+from mkdocs.utils import get_relative_url
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("trainables", "search_spaces", "experiments", "analysis")
+PAGES = (*PACKAGES, "docs")
 TABLES = ("trainables/settings.md", "trainables/metrics.md", "trainables/promises.md")
+_SHIM, _SHIM_FILE = "https://unpkg.com/iframe-worker/shim", "iframe_worker.js"
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 _FILTER = '<input type="search" class="table-filter" placeholder="Filter the rows of all tables …">'
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages of the repository, the files that they link to, and the reference."""
-    pages = [*ROOT.glob("*.md"), *(p for name in PACKAGES for p in (ROOT / name).rglob("*.md"))]
+    pages = [*ROOT.glob("*.md"), *(p for name in PAGES for p in (ROOT / name).rglob("*.md"))]
+    pages.append(ROOT / "tests" / "README.md")
     linked = {target for page in pages for target in _linked_files(page)}
     for path in sorted({*pages, *linked}):
         uri = path.relative_to(ROOT).as_posix()
@@ -35,11 +39,22 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Give pages of long tables a box that filters their rows."""
+    """Give pages of long tables a box that filters their rows, and a high rank in a search."""
     if page.file.src_uri in TABLES:
+        page.meta["search"] = {"boost": 4}
         head, _, rest = markdown.partition("\n")
         return f"{head}\n\n{_FILTER}\n{rest}"
     return markdown
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Load the search from disk from the site itself, not from the network."""
+    return output.replace(_SHIM, get_relative_url(_SHIM_FILE, page.url))
+
+
+def on_post_template(output_content: str, **_: Any) -> str:
+    """See `on_post_page`; the page 404 is a template."""
+    return output_content.replace(_SHIM, _SHIM_FILE)
 
 
 def _linked_files(page: Path) -> list[Path]:

@@ -20,24 +20,26 @@ def data(
         list[str],
         typer.Argument(
             metavar="DATA...",
-            help="Files, a folder, a glob or URL, or minari:DATASET, as for the setting input_.",
+            help="Files, a folder, a glob, a URL, or minari:DATASET, as in the setting input_.",
         ),
     ],
     plot: Annotated[
-        Path | None, typer.Option(help="Draw it: FILE.png, FILE.pdf or FILE.svg.")
+        Path | None, typer.Option(help="Picture of the data: FILE.png, FILE.pdf or FILE.svg.")
     ] = None,
     format_: Annotated[
         str | None,
-        typer.Option("--format", help="parquet, csv, json or minari, where names do not tell it."),
+        typer.Option(
+            "--format", help="parquet, csv, json or minari, if the file names do not show it."
+        ),
     ] = None,
     clip_actions: Annotated[
         bool, typer.Option("--clip-actions", help="Clip actions to their bounds.")
     ] = False,
     normalized: Annotated[
-        bool, typer.Option("--normalized", help="Bounded actions lie in [-1, 1] in the files.")
+        bool, typer.Option("--normalized", help="The files hold bounded actions scaled to [-1, 1].")
     ] = False,
 ) -> None:
-    """Tell what is in recorded data; the exit status is 1 if rows are broken, which are listed."""
+    """Summarise recorded data, and list broken rows; the exit status is 1 if there are any."""
     if plot is not None:
         check_writable(plot, "--plot")
     config = {"format": format_} if format_ is not None else {}

@@ -32,7 +32,7 @@ from trainables.core.export.policy_graph import ACTION, OBS
 from trainables.core.reported_metrics import MODULE
 from trainables.registry import get_algorithm
 
-JOBS = "docs/pages/jobs"
+JOBS = "docs/jobs"
 OFFLINE, SELF_PLAY, SERVE, DIAGNOSIS = (
     f"{JOBS}/{name}.md"
     for name in ("offline_from_pandas", "self_play", "serve_the_winner", "did_not_learn")

@@ -35,7 +35,8 @@ def test_the_examples_tell_one_story(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.chdir(tmp_path)
     [spec] = blocks("README.md", "yaml")
-    sweep, memory, agents, large, analysis, policy = blocks("README.md", "python")
+    [sweep] = blocks("README.md", "python")
+    memory, agents, large, analysis, policy = blocks("docs/python.md", "python")
     Path("cartpole.yaml").write_text(spec, encoding="utf-8")
     few = ["num_samples=2", "stop.num_env_steps_sampled_lifetime=2000"]
     run(load_spec("cartpole.yaml", few))
@@ -59,8 +60,12 @@ def test_the_examples_tell_one_story(tmp_path: Path, monkeypatch: pytest.MonkeyP
     smaller = smaller.replace("param_space={", 'param_space={"train_batch_size_per_learner": 500,')
     monkeypatch.setenv("HOME", str(tmp_path))
     exec(smaller, names)
-    results = names["results"]
-    assert len(results) == 2 and not results.errors  # type: ignore[arg-type, attr-defined]
+    assert names["best"].metrics["num_env_steps_sampled_lifetime"] >= 1000  # type: ignore[attr-defined]
+
+
+def test_the_readme_is_short() -> None:
+    """Five minutes of reading; the guides have the rest."""
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
 def test_every_shipped_spec_is_valid() -> None:

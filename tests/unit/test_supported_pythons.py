@@ -18,8 +18,8 @@ def test_the_supported_versions_are_the_same_everywhere() -> None:
     version = supported[1]
     assert project["requires-python"] == f">={version}"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"With Python {version} and pip" in readme
-    assert f"Python {version} is what is supported" in readme
+    assert f"You need Python {version} and pip" in readme
+    assert f"Python {version} is supported" in readme
     assert f"(Python {version}, Linux x86-64)" in (ROOT / "constraints.txt").read_text()
     assert f"python{version}" in (ROOT / ".ci" / "run").read_text()
 

@@ -123,9 +123,8 @@ def notes_of(ended: int, asked: int, filmed_apart: bool, left_out: list[str]) ->
         )
     if filmed_apart:
         notes.append(
-            "This environment steps all slots at once, where none can be filmed: the filmed "
-            "episodes, and those beside them, are of separate environments, with other random "
-            "streams than without a video."
+            "This environment steps all slots at once and cannot be filmed. All episodes are from "
+            "separate environments, with other random streams than without a video."
         )
     if left_out:
         notes.append(

@@ -162,8 +162,8 @@ def _no_policy(folder: Path, checkpoint: Path, value: str = "") -> ResultsError:
 
     best = "" if checkpoint == folder else f"; the best one is {shown_path(checkpoint)}{value}"
     return ResultsError(
-        f"{folder} holds no policy: a trainable of your own leaves checkpoints for the code that "
-        f"wrote them{best}"
+        f"{folder} holds no policy: your own trainable leaves checkpoints, which only its code "
+        f"reads{best}"
     )
 
 

@@ -72,7 +72,7 @@ def test_what_was_not_scored_says_so() -> None:
     for name in NAMES:
         text = " ".join(find_spec(f"tuned/{name}").read_text().replace("\n# ", " ").split())
         needs_gpu = "num_gpus_per_learner" in text
-        assert ("not scored, as no GPU was there." in text) == needs_gpu, name
+        assert ("not scored, because no GPU was available." in text) == needs_gpu, name
         # Whose number it is.
         assert not needs_gpu or "RLlib" in text or "author publishes" in text, name
 

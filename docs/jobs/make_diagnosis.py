@@ -1,7 +1,7 @@
 """Draw the pictures of `did_not_learn.md`: what metrics look like with a fault and without it.
 
-    python docs/pages/jobs/make_diagnosis.py             # all pictures, some minutes of CPU
-    python docs/pages/jobs/make_diagnosis.py lr_too_low  # one of them
+    python docs/jobs/make_diagnosis.py             # all pictures, some minutes of CPU
+    python docs/jobs/make_diagnosis.py lr_too_low  # one of them
 
 Each picture is of small runs on CartPole-v1 or Pendulum-v1: three seeds with the fault and three
 without it, which differ only in the settings that `FAULTS` names.
