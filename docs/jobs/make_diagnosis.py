@@ -143,7 +143,7 @@ def _trained(algorithm: str, settings: str, steps: int) -> list[dict[str, Any]]:
 
 def draw(fault: Fault, out: Path, seeds: Sequence[int] = SEEDS) -> Path:
     """Train with a fault and without it, and draw its metrics: a panel each, a line a run."""
-    healthy = f"{fault.algorithm} on {fault.healthy['env']}"
+    healthy = f"{fault.algorithm} on {fault.healthy['env']}, healthy"
     broken = ", ".join(f"{name}: {value}" for name, value in fault.broken.items())
     shown = ((healthy, BLUE, fault.healthy), (broken, ORANGE, {**fault.healthy, **fault.broken}))
     figure = new_figure(2.9 * len(fault.metrics), 2.5)
