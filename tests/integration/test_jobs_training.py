@@ -186,7 +186,7 @@ def test_the_page_of_an_environment(folder: Path) -> None:
     said = Page("own_environment", folder, smaller).run()
     assert "all 2 trials" in said and "Return" in said
     assert said.splitlines()[-1] in ("0", "1", "2")
-    assert (folder / "runs" / "tank" / "report.html").is_file()
+    assert (folder / "runs" / "tank" / "best" / "policy.json").is_file()
 
 
 @pytest.mark.full("test_the_script_reports_and_continues")

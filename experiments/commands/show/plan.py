@@ -49,7 +49,7 @@ def show_plan(
     lines = [
         dump_spec(spec).rstrip() if whole else short_spec(spec),
         "",
-        f"# trials: {sweep.num_trials}, {sweep.at_once} at a time, each with "
+        f"# trials: {sweep.num_trials}, {_at_once(sweep)}, each with "
         f"{shown(sweep.resources.needed)}",
         f"# folder: {sweep.folder}",
     ]
@@ -82,7 +82,7 @@ def show_plans(sweeps: list[Sweep], console: Console, *, overwrite: bool = False
         spec = sweep.spec
         lines.append(
             f"{spec.name}: {sweep.num_trials} trials of {spec.trainable} by "
-            f"{spec.search.algorithm} search, {sweep.at_once} at a time, "
+            f"{spec.search.algorithm} search, {_at_once(sweep)}, "
             f"each with {shown(sweep.resources.needed)}"
         )
     folder = sweeps[0].folder.parent
@@ -90,6 +90,14 @@ def show_plans(sweeps: list[Sweep], console: Console, *, overwrite: bool = False
     lines.append("# `tunescape show` prints each sweep's complete spec")
     say(console, "\n".join(lines))
     check_replaceable(folder, overwrite=overwrite)
+
+
+def _at_once(sweep: Sweep) -> str:
+    """Say how many trials run at a time. A cluster is not joined to show a plan."""
+    if sweep.spec.resources.address is None:
+        return f"{sweep.at_once} at a time"
+    most = sweep.spec.max_concurrent
+    return "as many at a time as the cluster holds" + (f", at most {most}" if most else "")
 
 
 def _check(sweep: Sweep) -> None:

@@ -56,6 +56,15 @@ def test_a_plan_is_short_unless_asked(tmp_path: Path) -> None:
     assert "-v shows it" not in whole
 
 
+def test_a_plan_does_not_count_the_cpus_of_a_cluster(tmp_path: Path) -> None:
+    keys = {**SPEC, "storage": str(tmp_path), "resources": {"address": "10.0.0.1:6379"}}
+    plan = printed(show_plan, Sweep.of(make_spec(keys)))
+    assert "# trials: 1, as many at a time as the cluster holds, each with 1 CPU" in plan
+    bounded = Sweep.of(make_spec({**keys, "max_concurrent": 3}))
+    plans = printed(show_plans, [bounded])
+    assert "search, as many at a time as the cluster holds, at most 3, each with 1 CPU" in plans
+
+
 @pytest.mark.full("test_other_keys_in_short")
 def test_what_is_shown_in_short_is_the_same_spec(tmp_path: Path) -> None:
     short, differ = tmp_path / "short.yaml", []
