@@ -28,6 +28,8 @@ def watch(
     from experiments.watch.watched_sweep import WatchedSweep
 
     sweep = WatchedSweep(folder, LEGACY.get(metric, metric) if metric else None, mode)
+    sweep.look()
+    sweep.require_metric()
     server = watch_server(sweep, port)
     address = f"http://{HOST}:{server.server_port}"
     say(shell.output(), f"Watching {shown_path(sweep.folder)}: {address} (Ctrl-C stops it)")

@@ -16,7 +16,7 @@
   let byTime = false;
 
   const NAMED = 60; // so many trials have a curve of their own with a name; the others share one
-  const TOP = 20; // rows before one asks for all
+  const TOP = 20; // rows before one asks for all, besides those of running trials
   const HEIGHT = 400;
   const config = {
     displaylogo: false,
@@ -64,7 +64,8 @@
     row.append(...[id, status, ...cells].map(cell));
     row.cells[1].dataset.status = status;
     if (cause) row.cells[1].title = row.cells[1].firstChild.title = cause;
-    if (id === best()) row.className = "marked";
+    row.classList.toggle("marked", id === best());
+    row.classList.toggle("running", status === "running");
     return row;
   }
 
@@ -85,7 +86,7 @@
 
   function fold(short) {
     element("trials").classList.toggle("short", short);
-    element("more").textContent = short ? `Show all ${order.length}` : `Show the first ${TOP}`;
+    element("more").textContent = short ? `Show all ${order.length} trials` : "Show fewer";
     element("more").setAttribute("aria-expanded", String(!short));
   }
   element("more").addEventListener("click", () => fold(!element("trials").classList.contains("short")));
@@ -146,7 +147,7 @@
     }
     return {
       x, y, type: "scatter", mode: "lines", name: "other trials", hoverinfo: "skip",
-      line: { color: look.colors.other, width: 1 }, opacity: 0.5,
+      line: { color: look.colors.other, width: 1 }, opacity: Math.min(0.5, Math.max(0.12, NAMED / ids.length)),
     };
   }
 

@@ -11,7 +11,8 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from experiments.search.optuna_search import TRIAL_ID, distribution, to_optuna
-from experiments.watch.watched_sweep import ENDED, WatchedSweep, WatchedTrial
+from experiments.watch.watched_sweep import WatchedSweep
+from experiments.watch.watched_trial import ENDED, WatchedTrial
 from search_spaces.conditions import SpaceKeyError
 from search_spaces.points import searched_config
 
@@ -59,7 +60,7 @@ def _frozen(trial: WatchedTrial, space: SearchSpace, objectives: int) -> FrozenT
     domains = {parameter.name: parameter.domain for parameter in space.parameters}
     attributes: dict[str, Any] = {TRIAL_ID: trial.trial_id}
     try:
-        searched = searched_config(space, trial.log.first_config or trial.config)
+        searched = searched_config(space, trial.config)
     except SpaceKeyError as error:
         searched, attributes[OUTSIDE] = {}, error.key
     state, values = _end(trial, objectives)

@@ -7,7 +7,8 @@ from typing import Any
 
 from analysis.names import ENV_STEPS, ITERATION, TRAINED, metric_label, setting_label
 from analysis.numbers import NONE, clock, number
-from experiments.watch.watched_sweep import WatchedSweep, WatchedTrial
+from experiments.watch.watched_sweep import WatchedSweep
+from experiments.watch.watched_trial import WatchedTrial
 from experiments.watch.words import failures, headline, sentences
 
 _LONGEST = 200  # characters of a cell

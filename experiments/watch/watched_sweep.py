@@ -4,57 +4,27 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from analysis.home import expanded
 from analysis.names import RETURN, sign_of
 from analysis.ranking.order import best_first
-from analysis.results.failures import shown_cause
-from analysis.results.load import is_sweep_folder, last_result, load_sweep, tune_states
-from analysis.results.rows import as_config, flatten, read_json
+from analysis.results.load import is_sweep_folder, load_sweep, tune_states
+from analysis.results.rows import ResultsError
 from analysis.results.spec_file import read_spec_file
 from experiments.search.kind import search_kind
 from experiments.spec.paths import LOCK_FILE, REPORT_FILE, SPEC_FILE
 from experiments.sweep.folder import load_sweep_spec
 from experiments.sweep.load import spec_space
-from experiments.trial_info import PRUNED
 from experiments.watch.driver import driver_is_alive
-from experiments.watch.trial_log import TrialLog
+from experiments.watch.watched_trial import ENDED, WatchedTrial
+from trainables.core.suggestions import suggestion
 
 MOST_POINTS, LEAST_POINTS = 400, 30  # of a trial's curve
 _ALL_POINTS = 20_000  # of all curves, unless they are very many
 _SILENT_S = 120.0
 """After so long without a result nobody knows whether a sweep on another machine runs."""
-
-_END = "tunescape_end"  # in a trial's state: the last result that Tune has of it
-
-ENDED = ("finished", "pruned", "failed")
-_STATUS_OF_TUNE = {"PENDING": "pending", "PAUSED": "paused"}
-
-
-@dataclass
-class WatchedTrial:
-    """A trial of the sweep.
-
-    Attributes:
-        trial_id: Tune's id; the folder's name until a result or Tune's snapshot says it.
-        log: What it reported.
-        status: `pending`, `running`, `paused`, `finished`, `pruned`, `failed` or `interrupted`.
-        config: Its nested config, until a result says it.
-        settings: Its config as it is now, flat.
-        searched: The flat names of what the search set.
-        cause: Why it failed; "" if it did not.
-    """
-
-    trial_id: str
-    log: TrialLog
-    status: str = "running"
-    config: dict[str, Any] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
-    searched: tuple[str, ...] = ()
-    cause: str = ""
 
 
 class WatchedSweep:
@@ -104,15 +74,25 @@ class WatchedSweep:
         names = [*self._states, *(name for name in folders if name not in self._states)]
         metrics = [metric for metric, _ in self.objectives]
         found = {
-            name: self._found.get(name) or WatchedTrial(name, TrialLog(self.folder / name, metrics))
+            name: self._found.get(name) or WatchedTrial(self.folder / name, metrics)
             for name in names
         }
         self._found = found
         self.trials = list(found.values())
         most = max(LEAST_POINTS, min(MOST_POINTS, _ALL_POINTS // max(len(found), 1)))
         for name, trial in found.items():
-            changed = trial.log.read(most)
-            self._update(trial, self.folder / name, self._states.get(name, {}), changed)
+            trial.read(most, self._states.get(name, {}), is_alive=self.is_alive)
+
+    def require_metric(self) -> None:
+        """Check that trials report the metric that was asked for, as far as any has a result.
+
+        Raises:
+            ResultsError: None does; the message names the nearest metrics.
+        """
+        known = {name for trial in self.trials for name in trial.log.last}
+        if self._metric is not None and known and self._metric not in known:
+            hint = suggestion(self._metric, sorted(known), most=3, cutoff=0.4)
+            raise ResultsError(f"{self.folder}: no trial reports the metric {self._metric!r}{hint}")
 
     @property
     def phase(self) -> str:
@@ -175,8 +155,9 @@ class WatchedSweep:
         if newest != self._state_seen:  # it is large, and written seldom
             self._state_seen = newest
             states = tune_states(self.folder) if newest is not None else []
-            self._states = {str(state.get("relative_logdir")): state for state in states}
-            self._states.pop("None", None)  # a trial that has not begun has no folder
+            named = {str(state.get("relative_logdir")): state for state in states}
+            # A trial that has not begun has no folder; one that lies elsewhere is not the sweep's.
+            self._states = {n: s for n, s in named.items() if n != "None" and "/" not in n}
         return sorted(folders)
 
     def _read_spec(self) -> None:
@@ -188,7 +169,8 @@ class WatchedSweep:
             return
         self._spec_seen = changed
         document = read_spec_file(self.folder)
-        given = document.get("objectives") or [document.get("objective") or {}]
+        several = document.get("objectives")
+        given = several if isinstance(several, list) and several else [document.get("objective")]
         own = [_objective(entry) for entry in given]
         if self._metric is not None:
             own = [(self._metric, dict(own).get(self._metric, "max"))]
@@ -208,41 +190,6 @@ class WatchedSweep:
         except Exception:  # somebody may have changed it by hand, and the page goes without
             return None
 
-    def _update(
-        self, trial: WatchedTrial, folder: Path, state: dict[str, Any], changed: bool
-    ) -> None:
-        last = trial.log.last
-        trial.trial_id = str(state.get("trial_id") or last.get("trial_id") or folder.name)
-        trial.status = self._status(trial, folder, state)
-        searched = state.get("evaluated_params")
-        trial.searched = tuple(map(str, searched)) if isinstance(searched, dict) else ()
-        if changed:
-            trial.settings = flatten(trial.log.config)
-        if not trial.settings:
-            trial.config = as_config(state.get("config") or read_json(folder / "params.json"))
-            trial.settings = flatten(trial.config)
-        if trial.status != "failed":
-            trial.cause = ""
-        elif not trial.cause:
-            trial.cause = shown_cause(_text(folder / "error.txt"))
-
-    def _status(self, trial: WatchedTrial, folder: Path, state: dict[str, Any]) -> str:
-        last, said = trial.log.last, state.get("status")
-        if last.get("done"):
-            return "pruned" if last.get(PRUNED) else "finished"
-        if said == "ERROR" or (not last and (folder / "error.txt").exists()):
-            return "failed"
-        if said == "TERMINATED":
-            if _END not in state:
-                state[_END] = last_result(state) or {}
-            end = state[_END]
-            if not (end.get("done") or PRUNED in end):
-                return "interrupted"
-            return "pruned" if end.get(PRUNED) else "finished"
-        if self.is_alive is False:
-            return "interrupted"
-        return _STATUS_OF_TUNE.get(str(said), "running")
-
 
 def _objective(entry: Any) -> tuple[str, str]:
     """Return metric and mode; a spec that was changed by hand may hold anything."""
@@ -253,10 +200,3 @@ def _objective(entry: Any) -> tuple[str, str]:
 
 def _is_trial(folder: str) -> bool:
     return any(os.path.exists(f"{folder}/{name}") for name in ("result.json", "params.json"))
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

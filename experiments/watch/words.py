@@ -9,7 +9,8 @@ from collections import Counter
 from analysis.names import metric_label
 from analysis.numbers import count, duration, listed, number
 from experiments.spec.paths import command_line
-from experiments.watch.watched_sweep import ENDED, WatchedSweep, WatchedTrial
+from experiments.watch.watched_sweep import WatchedSweep
+from experiments.watch.watched_trial import ENDED, WatchedTrial
 
 _HEADLINES = {
     "gone": "Folder gone",

@@ -118,8 +118,8 @@ def notes_of(ended: int, asked: int, filmed_apart: bool, left_out: list[str]) ->
     notes = []
     if ended < asked:
         notes.append(
-            f"Interrupted: {ended} of {asked} episodes had ended. Those that were cut off are "
-            "missing, long ones rather than short ones."
+            f"Interrupted: {ended} of {asked} episodes had ended. The others are missing, and "
+            "long episodes are more often among them."
         )
     if filmed_apart:
         notes.append(
@@ -129,7 +129,7 @@ def notes_of(ended: int, asked: int, filmed_apart: bool, left_out: list[str]) ->
     if left_out:
         notes.append(
             f"Left out of the trace, because they are large: {', '.join(left_out)} "
-            "(--trace-images takes them in)."
+            "(--trace-images includes them)."
         )
     return notes
 

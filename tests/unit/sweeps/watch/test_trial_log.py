@@ -69,6 +69,9 @@ def test_rows_that_are_taken_back_or_repeated(tmp_path: Path) -> None:
     os.replace(part, tmp_path / "result.json")
     version = log.version
     assert log.read(100) and curve(log) == [(1, 5.0)] and log.version > version
+    part.write_text("".join(json.dumps(row(i, 7.0)) + "\n" for i in (1, 2, 3)))  # longer by now
+    os.replace(part, tmp_path / "result.json")
+    assert log.read(100) and curve(log) == [(1, 7.0), (2, 7.0), (3, 7.0)]
     (tmp_path / "result.json").unlink()  # it starts anew
     assert log.read(100) and curve(log) == [] and log.last == {} and not log.read(100)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ def folder(tmp_path: Path) -> Folder:
 @pytest.fixture
 def server(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> Iterator[WatchServer]:
     monkeypatch.setattr(feed, "INTERVAL_S", 0.02)
+    monkeypatch.setattr(feed, "_BEAT_S", 600)
     server = watch_server(WatchedSweep(folder.path), 0)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
@@ -124,6 +126,7 @@ def test_nobody_looks_without_a_page(server: WatchServer, monkeypatch: pytest.Mo
     monkeypatch.setattr(server.sweep, "look", lambda: (looks.append(1), look())[1])
     with get(server):
         pass
+    time.sleep(0.2)  # ten times as long as between two looks
     assert looks == []
     Events(server).next()
     assert looks

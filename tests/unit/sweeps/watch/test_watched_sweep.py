@@ -146,6 +146,10 @@ def test_a_folder_of_another_kind_is_refused(tmp_path: Path, folder: Folder) -> 
         WatchedSweep(tmp_path)
     with pytest.raises(ResultsError, match="no such sweep folder; did you mean 'sweep'"):
         WatchedSweep(tmp_path / "swep")
+    sweep = WatchedSweep(folder.path, "episode_return_min")
+    sweep.look()
+    with pytest.raises(ResultsError, match=r"no trial reports .* did you mean .*_return_mean"):
+        sweep.require_metric()
     with pytest.raises(ResultsError, match="mode must be 'max' or 'min', not 'most'"):
         WatchedSweep(folder.path, mode="most")
 
