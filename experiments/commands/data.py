@@ -35,6 +35,13 @@ def data(
     clip_actions: Annotated[
         bool, typer.Option("--clip-actions", help="Clip actions to their bounds.")
     ] = False,
+    input_config: Annotated[
+        str | None,
+        typer.Option(
+            help="The setting input_config, as JSON: what columns are called, "
+            '{"obs_columns": ["price"], "action_column": "order"}.'
+        ),
+    ] = None,
     normalized: Annotated[
         bool, typer.Option("--normalized", help="The files hold bounded actions scaled to [-1, 1].")
     ] = False,
@@ -42,9 +49,17 @@ def data(
     """Summarise recorded data, and list broken rows; the exit status is 1 if there are any."""
     if plot is not None:
         check_writable(plot, "--plot")
-    config = {"format": format_} if format_ is not None else {}
+    config = {}
+    if input_config is not None:
+        from experiments.sweep.single import mapping  # which imports Ray
+
+        config = mapping(input_config, "--input-config")
+    if format_ is not None:
+        config["format"] = format_
+    if clip_actions:
+        config["clip_actions"] = True
     shell.begin(f"reading {items[0]}")
-    summary = summarise(items, {**config, "clip_actions": clip_actions}, normalized=normalized)
+    summary = summarise(items, config, normalized=normalized)
     show_summary(summary, shell.output())
     if plot is not None and (summary.num_steps or not summary.broken):
         from experiments.commands.recording.data_picture import plot_data
