@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from analysis.ranking.fronts import pareto_front
     from analysis.ranking.leaderboard import leaderboard
     from analysis.report import write_figures, write_report
+    from analysis.report.notebook import SweepResult
     from analysis.results.load import load_sweep
     from analysis.results.mlflow import load_mlflow_sweep
     from analysis.results.records import ResultsError, Sweep, TrialRecord

@@ -208,8 +208,8 @@ def _require_policy(policy_folder: Path) -> None:
     checkpoint = _checkpoint_of(policy_folder)
     if checkpoint.is_dir() and not is_of_policy(checkpoint):
         raise ResultsError(
-            f"{checkpoint}: it holds no policy to export: a trainable of your own leaves "
-            "checkpoints for the code that wrote them"
+            f"{checkpoint}: it holds no policy to export: your own trainable leaves checkpoints, "
+            "which only its code reads"
         )
     inside = Path(*policy_folder.parts[-len(POLICY.parts) :])
     raise ResultsError(

@@ -48,7 +48,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:
-    """Load what searches from disk from the site itself; the theme would load it from the network."""
+    """Load the search from disk from the site itself, not from the network."""
     return output.replace(_SHIM, get_relative_url(_SHIM_FILE, page.url))
 
 

@@ -32,44 +32,52 @@ COMMANDS = {
     "run": ("run:run", "Run a sweep."),
     "resume": (
         "resume:resume",
-        "Continue a sweep that was cut off, or extend one. Finished trials are kept.",
+        "Continue an interrupted sweep, or extend one. Finished trials are kept.",
     ),
     "evaluate": (
         "evaluate:evaluate",
-        "Play episodes with a trained policy: its return with an interval, videos, traces.",
+        "Play episodes with a trained policy; report its return, and make videos or traces.",
     ),
     "record": (
         "record:record",
-        "Play episodes and write them to files that BC, MARWIL, CQL, IQL, DQN and SAC learn from.",
+        "Play episodes and record them for BC, MARWIL, CQL, IQL, DQN and SAC to learn from.",
     ),
     "data": (
         "data:data",
-        "Tell what is in recorded data; the exit status is 1 if rows are broken, which are listed.",
+        "Summarise recorded data, and list broken rows; the exit status is 1 if there are any.",
     ),
-    "export": ("export:export", "Export the best policy of a sweep, or another one."),
+    "export": ("export:export", "Export the best policy of a sweep, or another policy."),
     "report": (
         "report:report",
         "Write the report of one or several sweeps: an HTML page that works offline.",
     ),
-    "frames": ("frames:frames", "Write a sweep's results as a table, for your own analysis."),
+    "frames": ("frames:frames", "Write the results of sweeps as a table."),
     "compare": (
         "compare:compare",
-        "Compare sweeps: which is better over a shared budget, and how sure that is.",
+        "Compare sweeps over a shared budget, and say if the data show a difference.",
     ),
-    "list": ("listing:list_", "List the algorithms, search spaces and specs that there are."),
+    "list": ("listing:list_", "List the algorithms, search spaces and specs."),
     "space": ("space:space", "Show a search space."),
     "show": (
         "show_spec:show",
-        "Show a spec with all that it extends and every default, or as a Python script.",
+        "Show the complete spec with inherited keys and every default, or a Python script.",
     ),
     "schema": (
         "schema:schema",
-        "Print the JSON schema of specs, with which editors complete and check them.",
+        "Print the JSON schema of specs, for editors to complete and check them.",
     ),
-    "ui": ("ui:ui", "Start the MLflow UI, on this machine only."),
+    "watch": (
+        "watch:watch",
+        "Show a sweep in the browser while it runs: live curves, trials and settings.",
+    ),
+    "dashboard": (
+        "dashboard:dashboard",
+        "Show a sweep in Optuna's dashboard, while it runs and afterwards.",
+    ),
+    "ui": ("ui:ui", "Start the MLflow UI on this machine."),
     "train": (
         "train:app",
-        "Train one algorithm on one environment, or what a file says: `train file`.",
+        "Train one algorithm on one environment; `train file` trains from a file.",
     ),
 }
 """Each command's function in `experiments.commands` (the app of several), and what it does."""
@@ -153,7 +161,7 @@ def _options(
             "-v",
             "--verbose",
             count=True,
-            help="Tune's log, trials' log (INFO), a dry run's defaults; -vv: DEBUG, tracebacks.",
+            help="Show Tune's log, the trials' log, a dry run's defaults; -vv: DEBUG, tracebacks.",
         ),
     ] = 0,
     version: Annotated[

@@ -65,13 +65,15 @@ class A2CConfig(AdvantageConfig):
         0.01, "training", "weight of the entropy bonus, beta", ge=0, schedule=True
     )
     normalize_advantages: bool = setting(
-        False, "training", "advantages of a train batch get mean 0 and standard deviation 1"
+        False,
+        "training",
+        "scale the advantages of a train batch to mean 0 and standard deviation 1",
     )
     microbatch_size: int | None = setting(
         None,
         "training",
-        "rows whose gradients are computed at a time, on each learner, and added up to the one of "
-        "the train batch, so that it may be larger than a GPU's memory; None: all",
+        "rows per partial gradient on each learner; the parts add up to the gradient of the train "
+        "batch, which may then be larger than a GPU's memory; None: all",
         ge=1,
         fixed="it does not change how a trial learns",
     )
@@ -80,14 +82,18 @@ class A2CConfig(AdvantageConfig):
         7e-4, "training", "learning rate of the optimiser, alpha", ge=0, schedule=True
     )
     lambda_: float = setting(
-        1.0, "training", "GAE lambda; 1, the paper's: rewards to the end of the rollout", ge=0, le=1
+        1.0,
+        "training",
+        "GAE lambda; 1 is the paper's: rewards to the end of the rollout",
+        ge=0,
+        le=1,
     )
     train_batch_size_per_learner: int = setting(
-        128, "training", "environment steps of a gradient step", ge=1
+        128, "training", "environment steps per gradient step", ge=1
     )
     grad_clip: float | None = setting(0.5, "training", "bound of the gradient clipping", gt=0)
     min_sample_timesteps_per_iteration: int | None = setting(
-        2000, "reporting", "environment steps that train() samples at least", ge=0
+        2000, "reporting", "least number of environment steps that train() samples", ge=0
     )
 
     def own_algorithm(self) -> type[A2C]:

@@ -72,7 +72,7 @@ class APPOConfig(IMPALAConfig):
     target_worker_clipping: float = setting(
         2.0,
         "training",
-        "rho, bound of pi_worker / pi_target in the surrogate's ratio; below 1 it also holds where "
+        "rho, bound of pi_worker / pi_target in the surrogate's ratio; below 1 it also applies if "
         "both agree",
         gt=0,
     )
@@ -106,19 +106,20 @@ class APPOConfig(IMPALAConfig):
         2, "training", "train batches that the circular buffer holds, N", ge=1
     )
     circular_buffer_iterations_per_batch: int = setting(
-        2, "training", "how often each of them is drawn at most, K", ge=1
+        2, "training", "how often each batch of the buffer is drawn at most, K", ge=1
     )
     store_buffer_in_checkpoints: bool = setting(
         True,
         "training",
-        "checkpoints hold the circular buffer; without it a resumed run begins with an empty one",
+        "store the circular buffer in checkpoints; without it a resumed run begins with an empty "
+        "one",
         fixed="it does not change how a trial learns",
     )
     # What differs from the base class by default.
     minibatch_size: int | None = setting(
         None,
         "training",
-        "rows of one gradient step, with a memory in whole fragments; None takes the whole batch",
+        "rows per gradient step, with a memory in whole fragments; None: the whole batch",
         ge=1,
     )
     shuffle_batch_per_epoch: bool = setting(
@@ -163,11 +164,13 @@ class APPO(IMPALA):
         ADVANTAGE_STD,
         learned("target_updated", "0 or 1", "whether the last update moved the target network"),
         *ASYNCHRONOUS,
-        Reported("circular_buffer/num_batches", "train batches", "in the circular buffer"),
+        Reported(
+            "circular_buffer/num_batches", "train batches", "train batches in the circular buffer"
+        ),
         Reported(
             "circular_buffer/num_dropped_draws",
             "draws",
-            "lost so far because batches came faster than they were drawn",
+            "draws lost so far because batches came faster than they were drawn",
         ),
     )
     trains_again_by = "circular_buffer_iterations_per_batch"

@@ -22,8 +22,8 @@ class BCConfig(MARWILConfig):
     beta: float = setting(
         0.0,
         "training",
-        "0: all rows count the same, and no value function is trained; above 0: MARWIL, rows of "
-        "greater advantages A count more, by exp(beta A / c)",
+        "0: equal weights, and no value function is trained; above 0: MARWIL, with the weight "
+        "exp(beta A / c) of a row with advantage A",
         ge=0,
     )
 

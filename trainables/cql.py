@@ -59,41 +59,41 @@ class CQLConfig(SACConfig):
     bc_iters: int = setting(
         20_000,
         "training",
-        "gradient steps in which the policy clones the data, before it climbs Q",
+        "gradient steps in which the policy clones the data, before it maximises Q",
         ge=0,
         fixed="it only counts at the start of a run",
     )
     temperature: float = setting(
         1.0,
         "training",
-        "T of the soft maximum over actions, T log of the integral of exp(Q/T); towards 0 the "
-        "greatest Q alone counts",
+        "T of the soft maximum over actions, T log of the integral of exp(Q/T); towards 0 only "
+        "the greatest Q counts",
         gt=0,
     )
     num_actions: int = setting(
         10,
         "training",
-        "continuous actions that estimate the soft maximum: so many from each of the uniform "
-        "distribution, the policy here and the policy in the next state",
+        "actions that estimate the soft maximum, if actions are continuous: as many from the "
+        "uniform distribution, from the policy in the state, and from it in the next state",
         ge=1,
         le=10_000,
     )
     lagrangian: bool = setting(
         False,
         "training",
-        "learn how much the conservative term counts, so that it comes to lagrangian_thresh",
+        "learn the weight of the conservative term, so that it approaches lagrangian_thresh",
         fixed="it is what the learner is built of",
     )
     lagrangian_thresh: float = setting(
         5.0,
         "training",
-        "with lagrangian: what min_q_weight x (soft maximum - Q of the data) is steered to, a "
-        "discounted return; it may be negative, as densities are no probabilities",
+        "with lagrangian: target of min_q_weight x (soft maximum - Q of the data), a discounted "
+        "return; it may be negative, because densities are not probabilities",
     )
     min_q_weight: float = setting(
         5.0,
         "training",
-        "how much the conservative term counts beside the squared TD error, as in the paper's "
+        "weight of the conservative term relative to the squared TD error, as in the paper's "
         "code; 0: SAC",
         ge=0,
     )

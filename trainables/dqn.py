@@ -76,7 +76,9 @@ class DQNConfig(OffPolicyConfig):
     why_no_intrinsic: ClassVar[str | None] = None
 
     double_q: bool = setting(
-        True, "training", "the online network chooses the next action, the target network rates it"
+        True,
+        "training",
+        "choose the next action with the online network, evaluate it with the target network",
     )
     dueling: bool = setting(
         True,
@@ -95,7 +97,7 @@ class DQNConfig(OffPolicyConfig):
     noisy: bool = setting(
         False,
         "training",
-        "explore by noise on the heads' weights, drawn anew at each step for all slots together",
+        "explore by noise on the heads' weights, drawn at each step for all slots together",
         fixed="it is what the networks are built of",
     )
     sigma0: float = setting(
@@ -128,7 +130,7 @@ class DQNConfig(OffPolicyConfig):
     epsilon: float | list[Any] | None = setting(
         None,
         "training",
-        "probability of a uniform action; None: what exploration_config says: by default from 1 to "
+        "probability of a uniform action; None: by exploration_config, whose default is from 1 to "
         "0.05 in 10,000 environment steps, or 0 if noisy",
         ge=0,
         le=1,
@@ -137,22 +139,23 @@ class DQNConfig(OffPolicyConfig):
     categorical_distribution_temperature: float = setting(
         0.0,
         "training",
-        "where epsilon does not explore: 0: the best action, tau > 0: drawn from softmax(Q/tau)",
+        "actions that are not uniform by epsilon: 0: the best action, tau > 0: drawn from "
+        "softmax(Q/tau)",
         ge=0,
     )
     td_error_loss_fn: str = setting(
         "huber",
         "training",
-        "of the TD error if num_atoms = 1. huber is robust, but errors beyond 1 count linearly: of "
-        "returns that are random by more than that Q is no mean but nearer to the median (clip or "
-        "scale rewards, or mse with grad_clip)",
+        "loss of the TD error if num_atoms = 1. huber is robust, but errors beyond 1 count "
+        "linearly: if returns vary by more than that, Q is closer to their median than to their "
+        "mean (clip or scale rewards, or use mse with grad_clip)",
         choices=("huber", "mse"),
     )
     burn_in_len: int | None = setting(
         None,
         "training",
-        "with a memory: rows before a sequence that only bring its stored state up to date; None: "
-        "as many as are trained on, max_seq_len, as in R2D2",
+        "with a memory: rows before a sequence that only update its stored state; None: as many "
+        "as training rows, max_seq_len, as in R2D2",
         ge=0,
     )
     adam_epsilon: float | None = setting(
@@ -165,15 +168,15 @@ class DQNConfig(OffPolicyConfig):
     train_batch_size_per_learner: int = setting(
         32,
         "training",
-        "transitions of one gradient step; with a memory as many whole sequences of max_seq_len "
-        "rows as it has room for, at least one",
+        "transitions per gradient step; with a memory as many whole sequences of max_seq_len rows "
+        "as fit, at least one",
         ge=1,
     )
     training_intensity: float | None = setting(
         8.0,
         "training",
-        "replayed steps per sampled step, i.e. batch size x updates per environment step; "
-        "None: one update per sampling round, whatever its size",
+        "replayed steps per sampled step, i.e. batch size x updates per environment step; None: "
+        "one update per sampling round of any size",
         gt=0,
     )
 

@@ -101,10 +101,10 @@ class IMPALAConfig(AlgorithmConfig):
         choices=("mean", "sum"),
     )
     replay_proportion: float = setting(
-        0.0, "training", "stored fragments that are trained on again for each new one", ge=0
+        0.0, "training", "stored fragments that are replayed for each new one", ge=0
     )
     replay_buffer_num_slots: int = setting(
-        0, "training", "fragments that are stored for replay_proportion", ge=0
+        0, "training", "number of fragments stored for replay_proportion", ge=0
     )
     broadcast_interval: int = setting(
         1,
@@ -116,22 +116,21 @@ class IMPALAConfig(AlgorithmConfig):
     learner_queue_size: int = setting(
         3,
         "training",
-        "train batches that may wait for learner actors; more are not begun",
+        "greatest number of train batches that wait for learner actors; no more are assembled",
         ge=1,
         fixed=_HOW_PROCESSES_WAIT,
     )
     learner_queue_timeout: float = setting(
         300.0,
         "training",
-        "seconds to wait for a train batch's fragments, or for learner actors, before it is an "
-        "error",
+        "seconds to wait for a train batch's fragments, or for learner actors, before an error",
         gt=0,
         fixed=_HOW_PROCESSES_WAIT,
     )
     _separate_vf_optimizer: bool = setting(
         False,
         "training",
-        "the value function has a learning rate and gradient clipping of its own",
+        "give the value function its own learning rate and gradient clipping",
         fixed="what one optimiser has learned means nothing to another",
     )
     _lr_vf: float | list[Any] | None = setting(
@@ -146,12 +145,12 @@ class IMPALAConfig(AlgorithmConfig):
         5e-4, "training", "learning rate of the optimiser, alpha", ge=0, schedule=True
     )
     train_batch_size_per_learner: int = setting(
-        500, "training", "environment steps of a train batch at least", ge=1
+        500, "training", "least number of environment steps in a train batch", ge=1
     )
     minibatch_size: int | None = setting(
         None,
         "training",
-        "rows of one gradient step, in whole fragments; None takes the whole batch",
+        "rows per gradient step, in whole fragments; None: the whole batch",
         ge=1,
     )
     shuffle_batch_per_epoch: bool = setting(

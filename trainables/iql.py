@@ -47,16 +47,16 @@ class IQLConfig(PolicyQConfig):
     expectile: float = setting(
         0.7,
         "training",
-        "which expectile of Q(s, a) over the data's actions V(s) is: 0.5 is their mean, and the "
-        "nearer to 1, the nearer to the best of them",
+        "expectile of Q(s, a) over the data's actions for V(s): 0.5 is their mean; values near 1 "
+        "approach the best of them",
         gt=0,
         lt=1,
     )
     beta: float = setting(
         3.0,
         "training",
-        "how much more rows count in the policy whose advantage A is greater, by exp(beta A), at "
-        "most 100 times: the inverse of a temperature, per unit of discounted return",
+        "beta in the weight exp(beta A), at most 100, of a row with advantage A in the policy's "
+        "loss: an inverse temperature, per unit of discounted return",
         gt=0,
     )
     value_lr: float | list[Any] | None = setting(
@@ -96,8 +96,8 @@ class IQL(OffPolicy):
         learned(
             "capped_weights",
             "",
-            "share of rows with w = 100; where it is not small, `beta` is too large for the scale "
-            "of the rewards",
+            "share of rows with w = 100; if it is not small, `beta` is too large for the scale of "
+            "the rewards",
         ),
         learned("v_mean", "discounted return", "mean V(s) of replayed steps"),
         Q_MEAN,

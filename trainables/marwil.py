@@ -86,28 +86,28 @@ class MARWILConfig(OffPolicyConfig):
     beta: float = setting(
         1.0,
         "training",
-        "how much more rows count whose advantage A is greater, by exp(beta A / c), at most 20 "
-        "times; 0: all the same, which is behaviour cloning, and no value function is trained",
+        "beta in the weight exp(beta A / c), at most 20, of a row with advantage A; 0: equal "
+        "weights, which is behaviour cloning, and no value function is trained",
         ge=0,
     )
     bc_logstd_coeff: float = setting(
         0.0,
         "training",
-        "weight of the mean log sigma of continuous actions, which is added to what is maximised: "
-        "above 0 keeps the policy wider than the data",
+        "weight of the mean log sigma of continuous actions in the objective: above 0 it keeps "
+        "the policy wider than the data",
         ge=0,
     )
     moving_average_sqd_adv_norm_start: float = setting(
         100.0,
         "training",
-        "the moving average of squared advantages, c², to begin with",
+        "initial moving average of squared advantages, c²",
         gt=0,
         fixed="it is where a learned value starts, and a clone goes on with its donor's",
     )
     moving_average_sqd_adv_norm_update_rate: float = setting(
         1e-8,
         "training",
-        "how far c² moves in an update towards the mean squared advantage of its batch",
+        "step size of c² in an update towards the mean squared advantage of its batch",
         ge=0,
         le=1,
     )
@@ -121,8 +121,8 @@ class MARWILConfig(OffPolicyConfig):
     train_batch_size_per_learner: int = setting(
         2000,
         "training",
-        "rows of one gradient step; with a memory as many whole sequences of max_seq_len rows as "
-        "it has room for, at least one",
+        "rows per gradient step; with a memory as many whole sequences of max_seq_len rows as "
+        "fit, at least one",
         ge=1,
     )
     dataset_num_iters_per_learner: int | None = setting(
@@ -190,7 +190,7 @@ class MARWIL(OffPolicy):
         learned("vf_grad_norm", "", "the same of the value function alone", _WITH_VALUES),
         LR,
         Reported("num_updates_lifetime", "", "gradient steps so far"),
-        Reported("data/num_steps", "env steps", "in the data"),
+        Reported("data/num_steps", "env steps", "environment steps in the data"),
         Reported("data/num_epochs", "", "how often the data were trained on, on average"),
     )
 

@@ -34,8 +34,8 @@ def metric_tables() -> str:
         _table("Every algorithm whose training steps an environment", SAMPLED),
         _table("Every algorithm", COMMON),
         _table("Every algorithm with several agents", SEVERAL_AGENTS),
-        _table("Evaluations from recorded data", ESTIMATES),
-        _table("Rewards for what is new", INTRINSIC),
+        _table("Off-policy estimates", ESTIMATES),
+        _table("Curiosity rewards", INTRINSIC),
         _table("Self-play", LEAGUE),
     ]
     blocks += [

@@ -80,8 +80,8 @@ class OffPolicy(Algorithm):
     part_hook = "on_batch"
     reported_metrics: ClassVar[tuple[Reported, ...]] = (
         Reported("num_updates_lifetime", "", "gradient steps so far"),
-        Reported("replay/num_steps", "env steps", "in the replay buffer"),
-        Reported("replay/memory_bytes", "bytes", "that the replay buffer has allocated"),
+        Reported("replay/num_steps", "env steps", "environment steps in the replay buffer"),
+        Reported("replay/memory_bytes", "bytes", "memory allocated by the replay buffer"),
     )
     keeps_columns: ClassVar[bool] = True  # the replay buffer has rows of every slot
     experience: Replayed

@@ -90,13 +90,13 @@ class PPOConfig(AdvantageConfig):
     normalize_advantages: bool = setting(
         True,
         "training",
-        "advantages of each minibatch get mean 0 and standard deviation 1; with a memory (model) "
-        "those of the train batch: rows of a few sequences are too much alike",
+        "scale the advantages of each minibatch to mean 0 and standard deviation 1; with a memory "
+        "(model) those of the train batch, because rows of a few sequences are too similar",
     )
     # What differs from the base class by default.
     num_epochs: int = setting(10, "training", "passes over the train batch", ge=1)
     minibatch_size: int | None = setting(
-        256, "training", "rows of one gradient step; None takes the whole batch", ge=1
+        256, "training", "rows per gradient step; None: the whole batch", ge=1
     )
     grad_clip: float | None = setting(0.5, "training", "bound of the gradient clipping", gt=0)
 

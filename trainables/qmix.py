@@ -56,8 +56,8 @@ class QMIXConfig(DQNConfig):
     mixer: str = setting(
         "qmix",
         "training",
-        "how the agents' Qs are one of the team: qmix: by a network that is monotone in each, and "
-        "whose weights the global state says; vdn: their sum",
+        "how to combine the agents' Qs: qmix: by a network that is monotone in each, with weights "
+        "from the global state; vdn: their sum",
         choices=("qmix", "vdn"),
         fixed="it is what the networks are built of",
     )
@@ -72,8 +72,8 @@ class QMIXConfig(DQNConfig):
     hypernet_embed_dim: int = setting(
         64,
         "training",
-        "hidden units of the networks that say the mixer's weights; 0: they are linear in the "
-        "state, as in the paper of 2018",
+        "hidden units of the networks that output the mixer's weights; 0: the weights are linear "
+        "in the state, as in the paper of 2018",
         ge=0,
         le=MAX_WIDTH,
         fixed="it is what the networks are built of",
@@ -81,7 +81,8 @@ class QMIXConfig(DQNConfig):
     obs_agent_id: bool = setting(
         True,
         "training",
-        "an agent sees which one it is, one-hot, so that agents with one network may differ",
+        "each agent sees its own number, one-hot, so that agents with one network may act "
+        "differently",
         fixed="it is what the networks are built of",
     )
 

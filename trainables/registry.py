@@ -8,10 +8,12 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from trainables.core.config.outline import outline
 from trainables.core.config.reference.planned import names_not_here, whats_become_of
 from trainables.core.config.reference.who_has import look_in
 from trainables.core.errors import ConfigError
@@ -66,8 +68,22 @@ def get_algorithm(name: Any) -> Any:
     return getattr(importlib.import_module(_MODULES[name]), name)
 
 
+def config_class_of(name: str) -> Any:
+    """Return an algorithm's config class, for its settings and their checks.
+
+    Of an algorithm that is not imported it is an outline, which builds nothing.
+
+    Args:
+        name: One of `algorithm_names`.
+    """
+    home = _MODULES[name]
+    if isinstance(_registered.get(name), type) or home in sys.modules:
+        return get_algorithm(name).config_class
+    return outline(home)[f"{name}Config"]
+
+
 def _configs() -> dict[str, Any]:
-    return {name: get_algorithm(name).config_class for name in algorithm_names()}
+    return {name: config_class_of(name) for name in algorithm_names()}
 
 
 look_in(_configs)

@@ -71,7 +71,7 @@ class SACConfig(PolicyQConfig):
     target_entropy: float | Literal["auto"] = setting(
         "auto",
         "training",
-        "entropy that alpha is steered to, nats; 'auto': -d for d continuous action dimensions, "
+        "target of the entropy for alpha, nats; 'auto': -d for d continuous action dimensions, "
         "0.89 log n for n discrete actions",
         harmless=True,
     )
@@ -85,7 +85,7 @@ class SACConfig(PolicyQConfig):
         fixed="it only counts at the start of a run",
     )
     _deterministic_loss: bool = setting(
-        False, "training", "losses use the most likely actions instead of sampled ones"
+        False, "training", "use the most likely actions in losses instead of sampled ones"
     )
     # What differs from the base class by default.
     num_envs_per_env_runner: int = setting(
@@ -123,7 +123,7 @@ class SAC(OffPolicy):
         learned("alpha", "reward / nat", "weight of the entropy"),
         ENTROPY._replace(
             meaning="mean of -log pi(a|s) of sampled actions, in the squashed space, so it may be "
-            "negative; of discrete actions the entropy itself"
+            "negative; for discrete actions the entropy itself"
         ),
         Q_MEAN,
         Q_MAX,

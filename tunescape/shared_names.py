@@ -113,7 +113,7 @@ def _settle(name: str, first: Sequence[str], is_ours: bool) -> None:
         raise SharedNameError(
             f"{_place(theirs)} hides Tunescape's package {name!r}, and the two cannot be joined: "
             f"both have {', '.join(f'{name}.{module}' for module in sorted(shared))}; rename that "
-            f"folder, or move it into a package of your own (my_project/{name})",
+            f"folder, or move it into another package (my_project/{name})",
             name=name,
         )
 

@@ -151,7 +151,7 @@ def choose_samples(
         )
         what = "in one way" if unit == "auto" else f"by {unit!r}"
         raise ResultsError(
-            f"the contenders cannot all be judged {what}. What there is: {said}. "
+            f"the contenders cannot all be compared {what}. They have: {said}. "
             "(held-out: a final, `final: {seeds: 10}`; best: seeds of one configuration, a grid "
             "over seed or `seeds:`; trials: several configurations.)"
         )
@@ -177,8 +177,8 @@ def configurations(trials: Sequence[TrialRecord], metric: str, x: str) -> list[C
     for trial in trials:
         if trial.row_configs is not None:
             raise ResultsError(
-                f"{trial.path.parent}: its trials are a population, which copies from each other, "
-                "so they are not runs of their own; repeat the whole sweep with several seeds, and "
+                f"{trial.path.parent}: its trials are a population and copy from each other, so "
+                "they are not independent runs; repeat the whole sweep with several seeds, or "
                 "compare its winner's schedule (pbt_replay) or its finals"
             )
         settings = {name: value for name, value in trial.config.items() if name != "seed"}

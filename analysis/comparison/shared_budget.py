@@ -173,7 +173,7 @@ def curve_tables(samples: Samples, tasks: list[Task]) -> tuple[np.ndarray, dict[
 def _check_within(label: str, run: RunCurve, budget: float, early: type[ResultsError]) -> None:
     if run.end < budget:
         raise ResultsError(
-            f"budget {budget:g}: run {run.name} of {label} ended at {run.end:g}; give none for the "
+            f"budget {budget:g}: run {run.name} of {label} ended at {run.end:g}; omit it for the "
             "largest that all runs reached"
         )
     if math.isnan(run.at(budget)) or budget <= 0:
@@ -189,8 +189,8 @@ def _bounds(
         worst, best = float(values.min()), float(values.max())
         if worst == best:
             raise ResultsError(
-                f"{task}: all runs came to {worst:g}, so there is no scale to put it beside other "
-                "tasks; give reference scores, or compare it by itself"
+                f"{task}: all runs have the value {worst:g}, so there is no scale beside other "
+                "tasks; give reference scores, or compare this task alone"
             )
         return (worst, best) if mode == "max" else (best, worst)
     if task not in reference:

@@ -43,7 +43,7 @@ def verdict_lines(pairs: pd.DataFrame) -> list[str]:
         names = list(dict.fromkeys([*pairs["a"], *pairs["b"]]))
         beaten = {row["b"] for row in rows if row["better"] and not row["handicap"]}
         standing = [name for name in names if name not in beaten]
-        lines.insert(0, f"Not shown to be worse than any: {', '.join(standing)}.")
+        lines.insert(0, f"Not shown to be worse than any other: {', '.join(standing)}.")
     return lines
 
 
@@ -53,7 +53,7 @@ def pair_line(pair: Pair) -> str:
     found = f"P(improvement) {interval(pair['probability'], pair['low'], pair['high'], '.2f')}"
     if not pair["enough"]:
         return (
-            f"Too few runs to tell {a} from {b}: {pair['runs_a']} and {pair['runs_b']} "
+            f"Too few runs to compare {a} with {b}: {pair['runs_a']} and {pair['runs_b']} "
             f"({_least(pair['tasks'])}); {found} is no evidence."
         )
     p = f"p = {pair['p_adjusted']:.2g}"
@@ -62,35 +62,38 @@ def pair_line(pair: Pair) -> str:
         p += f" after the choice of {a} among {pair['chosen_from']}{each}"
     if not pair["better"]:
         needed = pair["needed"]
-        power = f" So many runs could have shown one from {needed:.2f} on." if needed <= 1 else ""
-        return f"No difference between {a} and {b} could be shown: {found}, {p}.{power}"
+        power = ""
+        if needed <= 1:
+            power = f" With so many runs P(improvement) must reach {needed:.2f} to show one."
+        return f"The data do not show a difference between {a} and {b}: {found}, {p}.{power}"
     if pair["handicap"]:
-        return f"{a} looks better than {b} ({found}, {p}), but it is not shown: {pair['handicap']}."
+        why = f"but the data do not show it: {pair['handicap']}"
+        return f"{a} looks better than {b} ({found}, {p}), {why}."
     ends = pair["difference_low"], pair["difference_high"]
     size = f"difference of the IQMs {interval(pair['difference'], *ends)}"
-    unclear = ", which may be 0: by how much is not clear" if ends[0] <= 0 <= ends[1] else ""
+    unclear = ", which may be 0, so its size is not known" if ends[0] <= 0 <= ends[1] else ""
     return f"{a} is better than {b}: {found}, {p}; {size}{unclear}."
 
 
 def _least(tasks: int) -> str:
     if tasks > 1:
-        return f"{MIN_RUNS_OF_TASKS} of each at least, and {MIN_SCORES} over all tasks"
-    return f"{MIN_RUNS} of each at least, better {ENOUGH_SEEDS}"
+        return f"at least {MIN_RUNS_OF_TASKS} of each, and {MIN_SCORES} over all tasks"
+    return f"at least {MIN_RUNS} of each, better {ENOUGH_SEEDS}"
 
 
 def handicap(a: Sample, b: Sample) -> str:
     """Return why it would be unfair to call a better than b; empty if it would not."""
     if a.lost * b.started > b.lost * a.started:
         return (
-            f"{a.lost} of its {a.started} runs failed, diverged or are not finished and "
-            f"are left out, of the other's {b.lost} of {b.started}"
+            f"{a.lost} of its {a.started} runs failed, diverged or are not finished, and are "
+            f"left out; of the other's runs, {b.lost} of {b.started}"
         )
     learning = sorted({sample.learns for sample in (a, b)} - {""})
     if learning:
         return (
-            f"each trial of {' or '.join(learning)} was proposed after those before it, so trials "
-            "are not independent runs, and p and the interval are too sure; repeat the search with "
-            "several seeds, or compare finals"
+            f"each trial of {' or '.join(learning)} was proposed from the results of earlier ones, "
+            "so trials are not independent runs, and p and the interval are too optimistic; repeat "
+            "the search with several seeds, or compare finals"
         )
     return ""
 
@@ -141,8 +144,7 @@ def notes(
             at = ", ".join(f"{_amount(task.budget)} {unit} on {task.name}" for task in tasks)
         how = ", the largest budget that every run reached" if chosen else ""
         at += (
-            f"{how}; each run counts with its value there, on the line between its reports before "
-            "and after."
+            f"{how}; the value of a run there is interpolated between its reports before and after."
         )
     lines = [f"{found.metric} ({better} is better) at {at}"]
     for label, of_tasks in samples.items():
@@ -171,7 +173,7 @@ def notes(
 def unshared_lines(unshared: Mapping[str, str]) -> list[str]:
     """Say by what there is no budget that all runs share, and why: `{axis: reason}`."""
     return [
-        f"Not by {UNITS_OF[x]}, of which there is no budget that all runs share: {why}."
+        f"The budget is not in {UNITS_OF[x]}, because the runs share none: {why}."
         for x, why in unshared.items()
     ]
 
@@ -183,14 +185,14 @@ def cautions(found: Comparison, samples: Samples, left_out: list[str]) -> list[s
     lines = [interval_caution(int(found.summary["runs"].min()))]
     if TRIALS in units:
         lines.append(
-            "Configurations are compared, not the best ones: this says how well each does with "
-            "settings drawn as its search drew them, and the budgets of its trials."
+            "This compares all configurations, not the best ones: it shows how well each does with "
+            "the settings that its search drew, and the budgets of its trials."
         )
     if any(sample.chosen_from > 1 for sample in all_samples):
         lines.append(
-            "The value of a configuration that was chosen by it is optimistic, and its interval "
-            "covers its seeds, not the luck of its search. p and the intervals of pairs allow for "
-            "the choice; fewer finalists or more seeds (`final:`) cost less."
+            "A configuration that was chosen by its value has an optimistic value. Its interval "
+            "covers its seeds, not the luck of the search. p and the intervals of pairs account "
+            "for the choice; they lose less with fewer finalists or more seeds (`final:`)."
         )
     lines += [_short_budget(found), _coarse(found, samples)]
     uneven = [
@@ -200,24 +202,24 @@ def cautions(found: Comparison, samples: Samples, left_out: list[str]) -> list[s
     ]
     if uneven:
         lines.append(
-            f"{', '.join(uneven)}: as many runs of each task count as the task with the fewest has."
+            f"{', '.join(uneven)}: each task counts only as many runs as the task with the fewest."
         )
     if left_out:
-        lines.append(f"Not all have runs on {', '.join(left_out)}: left out.")
+        lines.append(f"Left out: {', '.join(left_out)}. Not all contenders have runs there.")
     if found.x == SECONDS:
         lines.append(
-            "Seconds are comparable only of runs on the same machine with as many trials beside "
-            "them; a seed of a trial of several counts with its share of the trial's, and a trial "
-            "that shared a process with its share of the time."
+            "Compare seconds only between runs on the same machine with as many trials beside "
+            "them. A seed counts with its share of the time of its trial, and a trial that shared "
+            "a process with its share of the time of the process."
         )
     if found.x == ITERATION:
         lines.append(
-            "Iterations are comparable only where each takes as many environment steps; else use "
-            "these as the budget."
+            "Compare iterations only if all have the same number of environment steps. Otherwise "
+            "use environment steps as the budget."
         )
     if found.x == END:
         lines.append(
-            "The runs had different budgets: who trained for longer may be ahead for that alone."
+            "The runs had different budgets: one that trained longer may be better only for that."
         )
     return [line for line in lines if line]
 
@@ -234,8 +236,8 @@ def _coarse(found: Comparison, samples: Samples) -> str:
     if share <= _COARSE:
         return ""
     return (
-        f"Reports around the budget are up to {gap:,.10g} apart ({label}), {share:.0%} of it: what "
-        "lies between is taken from a straight line."
+        f"Reports around the budget are up to {gap:,.10g} apart ({label}), {share:.0%} of it. "
+        "Values between them are interpolated."
     )
 
 
@@ -246,7 +248,7 @@ def _short_budget(found: Comparison) -> str:
         return ""
     shortest = found.runs.sort_values("end").iloc[0]
     return (
-        f"Some runs went on for up to {_amount(longest.max())}, which does not count: "
+        f"Some runs continued to {_amount(longest.max())}. That part does not count, because "
         f"{shortest['trial_id']} of {shortest['algorithm']} ended at {_amount(shortest['end'])}."
     )
 

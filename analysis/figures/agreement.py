@@ -78,6 +78,6 @@ def _caption(frame: pd.DataFrame) -> str:
     return (
         f"Spearman's rank correlation {attrs['rank_correlation']:.2f}, 95 % interval "
         f"{attrs['low']:.2f} to {attrs['high']:.2f} (bootstrap over {len(frame)} trials). The "
-        f"trial that the estimate chooses is worth {regret} less than the best one: "
+        f"value of the trial that the estimate chooses is {regret} below the best one: "
         f"{attrs['relative_regret']:.0%} of the range of all."
     )

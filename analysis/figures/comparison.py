@@ -163,7 +163,7 @@ def draw_profiles(frame: pd.DataFrame, metric: str, mode: str = "max") -> go.Fig
         _HEIGHT,
         alt=f"Performance profiles of {', '.join(names)}: the share of runs above each {metric}.",
         caption=f"The share of runs that score more than a threshold: the {better} curve is "
-        f"better; where it crosses 50 % is the median run. Bands: "
+        f"better, and crosses 50 % at the median run. Bands: "
         f"{100 * frame.attrs.get('confidence', 0.95):g} % intervals at each threshold.",
         title="Performance profiles",
     )
@@ -221,8 +221,8 @@ def draw_improvement(pairs: pd.DataFrame) -> go.Figure | str:
     figure = base_figure(
         cell * len(names) + 90,
         alt=f"The probability of improvement between {', '.join(names)}.",
-        caption=f"How likely a run of the row is better than a run of the column{unit}, ties "
-        f"counting half; {'50' if unit else '0.5'}: neither is.",
+        caption=f"The probability that a run of the row is better than a run of the column{unit}. "
+        f"Ties count half; {'50' if unit else '0.5'}: no difference.",
         title="Probability of improvement",
     )
     places = np.arange(len(names), dtype=float)

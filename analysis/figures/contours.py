@@ -46,7 +46,7 @@ def contours(data: ReportData) -> list[go.Figure] | str | None:
         scales = scales_of(data.values, pair, data.spec.get("search_space"))
         values, at = data.values_of(found)
         figures.append(draw_contour(values, pair, scales, data.metric, found, at=at))
-    return figures or reason or "No pair of settings is known to interact."
+    return figures or reason or "No pair of settings has a known interaction."
 
 
 def _pairs(data: ReportData) -> list[tuple[str, str]]:

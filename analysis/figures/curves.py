@@ -221,7 +221,7 @@ def _caption(lines: Sequence[Line], many: bool, seeds: int) -> str:
     parts = [f"Blue: the best trial, {lines[0].trial_id}."]
     if len(lines) > 2:
         parts.append(
-            "Dashed: the median of the trials that got so far, until the first one is done."
+            "Dashed: the median of the trials that reached this budget, until the first one ended."
         )
     if lines[0].low is not None:
         parts.append(f"Shaded blue: the {interval_label(seeds)} of the best trial.")

@@ -41,13 +41,13 @@ def draw_effects(frame: pd.DataFrame) -> go.Figure:
     ]
     figure = draw_estimates(
         estimates,
-        f"best level less worst: {metric_label(frame.attrs['metric'])}",
+        f"best level minus worst: {metric_label(frame.attrs['metric'])}",
         value_name=f"effect, {100 * frame.attrs['confidence']:g} % interval",
         alt="Effects of the settings. "
-        + (f"Not 0: {', '.join(certain)}." if certain else "None is surely other than 0."),
-        caption="How much better a setting's best level is than its worst one, by the mean over "
-        "the last fifth of each trial; all intervals hold at once, and blue ones exclude 0. Best "
-        f"levels first: {'; '.join(levels)}.",
+        + (f"Not 0: {', '.join(certain)}." if certain else "No interval excludes 0."),
+        caption="Effect: the best level of a setting minus its worst one, by the mean over the "
+        "last fifth of each trial. All intervals hold at once; blue ones exclude 0. Best levels "
+        f"first: {'; '.join(levels)}.",
     )
     low, high = figure.layout.xaxis.range
     figure.update_xaxes(range=[min(low, 0.0), max(high, 0.0)])

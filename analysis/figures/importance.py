@@ -51,7 +51,7 @@ def draw_importance(frame: pd.DataFrame) -> go.Figure | str:
             `analysis.importance.importance.importance_frame` gives it.
     """
     if frame.empty:
-        return "No setting varies enough for its importance to be known."
+        return "No setting varies enough to compute its importance."
     method = str(frame["method"].iloc[0]) if "method" in frame else ""
     measure = _MEASURE.get(method, "importance")
     names = [str(name) for name in frame["setting"]]
@@ -71,14 +71,14 @@ def draw_interactions(frame: pd.DataFrame) -> go.Figure | str:
             strongest pair first, as `analysis.importance.importance.interactions_frame` gives it.
     """
     if frame.empty:
-        return "No pair of settings has an interaction that is known."
+        return "No pair of settings has a known interaction."
     names = [_pair(*pair) for pair in zip(frame["setting"], frame["other"], strict=True)]
     return _bars(
         names[:_MOST_PAIRS],
         frame.iloc[:_MOST_PAIRS],
         "interaction",
         alt="Pairs of settings by the strength of their interaction",
-        caption="Interaction: the share of the variance that only both together explain."
+        caption="Interaction: the share of the variance that only both settings together explain."
         + _trust(frame),
     )
 

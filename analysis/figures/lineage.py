@@ -134,7 +134,7 @@ def _add_arrows(
     figure.add_scatter(
         x=small(e.donor_budget / factor for e in known),
         y=small(rows[e.trial] + (0.28 if rows[e.donor] > rows[e.trial] else -0.16) for e in known),
-        mode="markers", name="who went on from whom",
+        mode="markers", name="clone and donor",
         marker={
             "symbol": ["triangle-down" if rows[e.donor] > rows[e.trial] else "triangle-up"
                        for e in known],
@@ -159,9 +159,9 @@ def _add_losses(
 def _words(exploit: Exploit) -> str:
     """Return an exploit for the hover text: who, when, by how much, and what changed."""
     lines = [
-        f"<b>{theme.plain(exploit.trial)}</b> goes on from <b>{theme.plain(exploit.donor)}</b>",
+        f"<b>{theme.plain(exploit.trial)}</b> continues from <b>{theme.plain(exploit.donor)}</b>",
         f"at {number(exploit.donor_budget)} {budget_words(exploit.time_attr)}, "
-        f"own training to {number(exploit.budget)} given up",
+        f"its training to {number(exploit.budget)} is dropped",
     ]
     if exploit.score is not None and exploit.donor_score is not None:
         lines.append(f"value {number(exploit.score)}, the donor's {number(exploit.donor_score)}")
@@ -177,9 +177,9 @@ def _words(exploit: Exploit) -> str:
 
 def _tree_caption(shown: int, trials: int, winner: str) -> str:
     parts = [
-        f"Blue: the training that the weights of the winner, {winner}, went through. An arrow "
-        "leads from the donor to the trial that went on from it; an orange cross is where that "
-        "trial's own training was given up."
+        f"Blue: the training of the final weights of the winner, {winner}. An arrow leads from a "
+        "donor to its clone. An orange cross marks the end of the clone's previous training, "
+        "which is dropped."
     ]
     if shown < trials:
         parts.append(f"{shown} of {trials} trials, the winner's ancestors among them.")

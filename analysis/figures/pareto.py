@@ -122,6 +122,6 @@ def _caption(points: pd.DataFrame, objectives: Sequence[tuple[str, str]]) -> str
     (x, x_mode), (y, y_mode) = objectives
     better = {"max": "more", "min": "less"}
     return (
-        f"Stars: no other trial has as good a value of both ({better[x_mode]} {metric_label(x)}, "
-        f"{better[y_mode]} {metric_label(y)}) and a better one of either: {names}{more}."
+        f"Stars: no other trial is as good in both ({better[x_mode]} {metric_label(x)}, "
+        f"{better[y_mode]} {metric_label(y)}) and better in one: {names}{more}."
     )

@@ -36,8 +36,8 @@ def returns_by_policy(data: ReportData) -> go.Figure | None:
     figure = base_figure(
         _HEIGHT,
         alt=f"Returns of the policies {names} over the budget, in trial {data.winner.trial_id}.",
-        caption=f"Of the best trial, {data.winner.trial_id}: the mean return of the agents that "
-        "each policy acted for.",
+        caption=f"Best trial, {data.winner.trial_id}: the mean return of the agents of each "
+        "policy.",
     )
     for number, (policy, curve) in enumerate(curves.items()):
         x, y = thin(curve.steps / divisor, curve.values, 200)

@@ -55,7 +55,7 @@ def rungs(data: ReportData) -> list[go.Figure] | str | None:
     time_attr = str(scheduler.get("time_attr") or ENV_STEPS)
     trials = data.sweep.trials
     if not any(len(finite(trial.frame.get(time_attr))) for trial in trials):
-        return f"No trial reported {time_attr}, by which the scheduler judges."
+        return f"No trial reported {time_attr}, which the scheduler uses."
     figures = []
     levels = rung_levels(scheduler)
     if levels:
@@ -220,7 +220,7 @@ def draw_budgets(
     divisor, axis = budget_axis(time_attr, float(frame["budget"].max()))
     total = frame["budget"].sum()
     times = full * len(frame) / total if total else 1.0
-    saved = f" All trials to the full budget would be {times:.2g} times as much."
+    saved = f" Training all trials to the full budget would cost {times:.2g} times as much."
     unit = budget_words(time_attr)
     figure = base_figure(
         _HEIGHT,
@@ -277,8 +277,8 @@ def _rungs_caption(table: pd.DataFrame, cutoffs: Mapping[int, float]) -> str:
     parts = ["A trial's value when it reached the rung; lines join its rungs."]
     if cutoffs:
         parts.append(
-            "Dotted: the cut-off by all values that are there now. Trials are judged as they "
-            "come, by those that came before, so some below it went on."
+            "Dotted: the cut-off by all values up to now. The scheduler compares a trial only with "
+            "earlier ones, so some trials below the line continued."
         )
     if table["trial_id"].nunique() > _MOST_LINES:
         parts.append(f"Lines of {_MOST_LINES} trials.")

@@ -28,7 +28,7 @@ def winner_schedule(data: ReportData) -> go.Figure | str | None:
     if data.scheduler.get("algorithm") not in POPULATION or data.winner is None:
         return None
     if not ancestry(data.lineage, data.winner.trial_id):
-        return "The winner was never replaced: its settings are those that it began with."
+        return "The winner was never replaced, so its settings did not change."
     time_attr = data.lineage[0].time_attr
     end = float(finite(data.winner.frame.get(time_attr)).iloc[-1])
     changes = schedule(data.lineage, data.winner.trial_id)

@@ -168,13 +168,13 @@ def _caption(
 ) -> str:
     parts = ["Star: the best trial."]
     if at is not None:
-        parts.append(f"Values at {number(at, 3)} steps, which all of them reached.")
+        parts.append(f"Values at {number(at, 3)} steps, which all trials reached.")
     elif not _trained_to_the_end(values).all():
         parts.append("Hollow: stopped before the full budget.")
     if len(values) > _MOST:
         parts.append(f"One in {int(np.ceil(len(values) / _MOST))} of {len(values):,} trials.")
     if scale.kind == "category":
-        parts.append("Points of one value lie beside each other at random, so that all are seen.")
+        parts.append("Points with the same value are spread at random to keep all visible.")
     if dependence is not None:
         parts.append("Orange: partial dependence with its spread.")
     return " ".join(parts)

@@ -92,7 +92,7 @@ class Surrogate:
         if self.explains_nothing:
             return (
                 f"The settings explain nothing of {self.data.metric} "
-                f"(out-of-bag R² {self.r2:.2f}): what follows is noise."
+                f"(out-of-bag R² {self.r2:.2f}): this ranking is noise."
             )
         if self.r2 < _LITTLE:
             return (

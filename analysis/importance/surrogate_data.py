@@ -162,16 +162,16 @@ def _caution(at_budget: Budget, budget: float | None, curves: list[pd.Series]) -
     if budget is None:
         return (
             f"Trials ended after {least} to {most} env steps and count with their last value, so "
-            "settings that learn slowly look worse than they are."
+            "settings that learn slowly look too bad."
         )
     if at_budget is None or at_budget == "shared":
         return (
             f"Trials ended after {least} to {most} env steps; all count with their value at "
-            f"{least}, so this is what mattered early in training."
+            f"{least}, so this shows what mattered early in training."
         )
     return (
-        f"Only trials that reached {budget:,.0f} env steps count: where a scheduler chose them, "
-        "settings that had to be good to get there seem not to matter."
+        f"Only trials that reached {budget:,.0f} env steps count. If a scheduler chose them, "
+        "settings that a trial needs to get there seem not to matter."
     )
 
 

@@ -43,37 +43,35 @@ class BestPicture:
 OPEN_LOOP = BestPicture(
     "open_loop.png",
     "Open loop",
-    "What the world model expects",
-    "An episode of the best policy beside what its world model expects of it",
-    "An episode of the best policy, and what its world model makes of it. The model sees as many "
-    "observations as the heading says; from then on it dreams, and is given only the actions that "
-    "were taken. `reward` is the mean of its two-hot distribution of rewards, `goes on` the chance "
-    "that the episode does not end there, times the discount. Images: what happened, what was "
-    "expected, how far these are apart. It is one dream of many: in a world with chance it may "
-    "part from what happened and be right.",
+    "Predictions of the world model",
+    "An episode of the best policy beside the predictions of its world model",
+    "An episode of the best policy beside the predictions of its world model. The model sees as "
+    "many observations as the heading says. After that it gets only the actions of the episode. "
+    "`reward` is the mean of its two-hot distribution of rewards, `goes on` the probability that "
+    "the episode continues, times the discount. Images: real, predicted, difference. The picture "
+    "is one sample of many: in a random world it may differ from the episode and still be right.",
 )
 VISITS = BestPicture(
     "visits.png",
     "Visited states",
     "Visited states",
-    "How often the training of the best policy has been in each cell of the grid",
-    "How often a step of the best policy's training led into each cell, in powers of ten; grey: "
-    "never. Counted among what it has learned from: of replayed experience that is each time.",
+    "Visits to each cell of the grid in the training of the best policy",
+    "Visits to each cell in the training of the best policy, in powers of ten; grey: never. The "
+    "count is over the rows that it learned from, so a replayed row counts each time.",
 )
 LEAGUE = BestPicture(
     "league.png",
     "League",
     "The league of self-play",
-    "How each learner of the league and each of its frozen copies has fared against all others, "
-    "and their Elo ratings over training",
-    "The league of the best trial. Above: how the row's player has fared against the column's, of "
-    "each learner its frozen copies by age and then itself; hatched: no games of these count. "
-    "Small numbers are games that count, of which older ones count less; a copy takes over its "
-    "learner's. Where the returns of both add up to the same in all games it is the share of games "
-    "won, a draw being half a win, else the row's mean return. Below: Elo ratings that are fitted "
-    "to games won, at the steps at which copies were frozen; rings: learners, now. One number for "
-    "a player says nothing of circles, such as that of rock, paper and scissors: see above for "
-    "these.",
+    "Results between the learners of the league and their frozen copies, and their Elo ratings "
+    "over training",
+    "The league of the best trial. Above: results of the row's player against the column's. Each "
+    "learner comes after its frozen copies, which are ordered by age. Hatched: no games between "
+    "these count. Small numbers are the games that count. Older games count less, and a copy "
+    "inherits the games of its learner. A cell is the share of games won, with a draw as half a "
+    "win, if the returns of both have the same sum in all games; otherwise it is the row's mean "
+    "return. Below: Elo ratings fitted to games won, at the steps of the copies; rings: learners "
+    "now. A rating cannot show circles, such as rock, paper and scissors; the table above does.",
 )
 BEST_PICTURES = (OPEN_LOOP, VISITS, LEAGUE)
 """All of them, in the page's order."""

@@ -117,7 +117,7 @@ def _draw_pairs(axes: Axes, found: Comparison) -> None:
     axes.set_xlim(-0.02, 1.02)
     axes.set_xlabel("probability of improvement (0.5: neither is better)")
     several = f", for all {len(names)} pairs at once" if len(names) > 1 else ""
-    title = f"Who is better{several}; filled: shown, hollow: not shown"
+    title = f"Probability of improvement{several}; filled: shown, hollow: not shown"
     axes.set_title(title, fontsize="medium", loc="left")
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from analysis.frames.frames import named_trials
 from analysis.names import ESTIMATED, EVALUATION, RETURN, VALUE_OF_TARGET, sign_of
@@ -112,6 +111,8 @@ def rank_correlation(estimates: np.ndarray, worth: np.ndarray) -> float:
     """Return Spearman's rank correlation of two columns `[N]`; NaN if one has a single value."""
     if not np.ptp(estimates) or not np.ptp(worth):
         return float("nan")
+    from scipy import stats  # slow to import
+
     return float(stats.spearmanr(estimates, worth).statistic)
 
 

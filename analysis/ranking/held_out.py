@@ -138,8 +138,8 @@ def winner_caution(found: Iterable[Candidate]) -> str:
     if count < 2:
         return ""
     return (
-        f"The winner's held-out value is the best of {count}, so it is a little optimistic itself, "
-        "and its interval does not allow for that."
+        f"The winner's held-out value is the best of {count}, so it is a little optimistic, too. "
+        "Its interval does not account for that."
     )
 
 

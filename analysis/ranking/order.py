@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 from analysis.names import ENV_STEPS, ITERATION, sign_of
 
 RULE = (
-    "Of equal values the one reached in fewer env steps comes first, then the better mean of the "
-    "curve, then the lower trial number."
+    "Equal values rank by fewer env steps to reach them, then by the better mean of the curve, "
+    "then by the lower trial number."
 )
 """The rule for ties in a sentence."""
 

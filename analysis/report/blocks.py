@@ -126,7 +126,7 @@ def _leaderboard(data: ReportData, prefix: str, top: int) -> Block:
         return block
     if runs := groups(data):
         few = interval_caution(min(len(run.values) for run in runs))
-        block.words.append(f"The configurations, each over its seeds. {few}".strip())
+        block.words.append(f"Configurations, each over its seeds. {few}".strip())
         block.tables.append(groups_table(data, runs))
     block.tables.append(leaderboard_table(data, top, _anchors(data, prefix)))
     return block
@@ -139,7 +139,7 @@ def _section(section: Section, data: ReportData, prefix: str) -> Block:
     if section.key == "final" and (table := final_table(data)):
         block.tables.append(table)
     if section.key == "cost" and (table := front_table(data, _anchors(data, prefix))):
-        block.words.append("Of the trials on the front no other is as good and costs less.")
+        block.words.append("Trials on the front: no other trial is as good and costs less.")
         block.tables.append(table)
     return block
 
@@ -170,7 +170,7 @@ def _failures(data: ReportData, prefix: str) -> Iterator[Block]:
     for (cause, recovered), found in most[:_MAX_CAUSES]:
         names = [failure.trial_id for failure in found]
         shown = listed(names) if len(names) <= 3 else f"{', '.join(names[:3])}, …"
-        after = ", and went on from a checkpoint" if recovered else ""
+        after = ", and continued from a checkpoint" if recovered else ""
         text = found[-1].text.strip()
         cut = "…\n" if len(text) > _MAX_ERROR_CHARACTERS else ""
         title = f"{count(len(found), 'trial')} ({shown}){after}: {cause}"
@@ -214,8 +214,8 @@ def _anchors(data: ReportData, prefix: str) -> dict[str, str]:
 def _reproduce(data: ReportData, prefix: str) -> Block:
     block = Block(f"{prefix}reproduce", "Reproduce")
     block.words.append(
-        "The same versions and the same kind of machine give the same numbers. Folders are as seen "
-        "from where the sweep was started."
+        "The same versions and the same kind of machine give the same numbers. Folders are "
+        "relative to the folder in which the sweep was started."
     )
     if data.spec:
         block.commands = sweep_commands(data)
@@ -225,7 +225,7 @@ def _reproduce(data: ReportData, prefix: str) -> Block:
             lines = commands_of(data, trial)
             block.folded.append(Folded(name, anchors[trial.trial_id], commands=lines))
     else:
-        block.words.append("There is no spec.yaml in the sweep's folder to start from.")
+        block.words.append("The sweep's folder has no spec.yaml, so there are no commands.")
     return block
 
 
@@ -237,7 +237,9 @@ def comparison_block(sweeps: Sequence[ReportData]) -> Block | None:
     judged = {(data.metric, data.mode) for data in sweeps}
     if len(judged) > 1:
         names = ", ".join(sorted(metric for metric, _ in judged))
-        block.words.append(f"The sweeps have different objectives ({names}): no comparison.")
+        block.words.append(
+            f"The sweeps have different objectives ({names}), so there is no comparison."
+        )
         return block
     (metric, mode) = judged.pop()
     try:

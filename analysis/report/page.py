@@ -14,13 +14,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
 from analysis.figures import theme
 from analysis.report.blocks import Block, SweepPage
 from analysis.report.sections import Panel
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 _FOLDER = Path(__file__).parent
 
@@ -45,19 +48,9 @@ def render(page: Page) -> str:
 
     All text is escaped; figures are packed, so that nothing in them can end their element.
     """
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(words=_words, same_captions=_same_captions)
     script = (_FOLDER / "script.js").read_text(encoding="utf-8")
     figures = _figures(page)
-    return environment.get_template("template.html.j2").render(
+    return _template().render(
         title=page.title,
         written=f"{datetime.now().astimezone():%Y-%m-%d %H:%M %Z}",
         before=page.before,
@@ -69,6 +62,22 @@ def render(page: Page) -> str:
         plotly_packed=_packed_plotly() if figures else "",
         figures_packed=_packed(_json(figures)) if figures else "",
     )
+
+
+@lru_cache(maxsize=1)
+def _template() -> Template:
+    """Return the page's template; compiling it takes longer than filling it in."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(words=_words, same_captions=_same_captions)
+    return environment.get_template("template.html.j2")
 
 
 def _words(text: str) -> Markup:

@@ -22,20 +22,20 @@ def sweep_commands(data: ReportData) -> list[tuple[str, str]]:
 
     folder = shown(data, data.folder)
     commands: list[tuple[tuple[str, ...], str]] = [
-        (("run", _spec(data), "--name", f"{data.name}-again"), "the whole sweep again")
+        (("run", _spec(data), "--name", f"{data.name}-again"), "run the whole sweep again")
     ]
     if data.running:
-        commands.append((("resume", folder), "continue the trials that were cut off"))
+        commands.append((("resume", folder), "continue the interrupted trials"))
     if data.failed:
-        commands.append((("resume", folder, "--retry-errored"), "the failed trials again"))
+        commands.append((("resume", folder, "--retry-errored"), "run the failed trials again"))
     best = data.folder / "best"
     if best.is_dir() and not names_no_environment(best):
         play = ("evaluate", folder, "--episodes", "100", "--seed", "0")
         evaluate = (*play, *_trust(best))
         commands.append((evaluate, "play episodes with the best policy"))
     if data.winner is not None and any(map(is_of_policy, _kept(data.winner))):
-        commands.append((("export", folder, "-o", "policy"), "the best policy as a folder"))
-    commands.append((("report", folder), "this page"))
+        commands.append((("export", folder, "-o", "policy"), "export the best policy to a folder"))
+    commands.append((("report", folder), "write this page again"))
     return [(shlex.join(("tunescape", *words)), what) for words, what in commands]
 
 

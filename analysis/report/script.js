@@ -70,7 +70,7 @@
     }
     if (typeof DecompressionStream === "undefined") {
       broken("This browser is too old to unpack the figures (it has no DecompressionStream: " +
-        "Chrome 80, Firefox 113 and Safari 16.4 have it). The words and tables are all here.");
+        "Chrome 80, Firefox 113 and Safari 16.4 have it). Text and tables are complete.");
       return;
     }
     try {

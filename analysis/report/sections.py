@@ -111,10 +111,10 @@ SECTIONS = (
     Section("parallel", "Parallel coordinates", (Part("figures.parallel:parallel_coordinates"),)),
     Section(
         "importance",
-        "What mattered",
+        "Which settings mattered",
         (
             Part("figures.importance:importance_bars", "Importance of each setting", True),
-            Part("figures.importance:interactions_bars", "Settings that act together", True),
+            Part("figures.importance:interactions_bars", "Interactions of settings", True),
             Part("figures.effects:effects", "Effect of each setting"),
         ),
     ),
@@ -131,7 +131,7 @@ SECTIONS = (
         "lineage",
         "Lineage of the population",
         (
-            Part("figures.lineage:lineage_tree", "Who went on from whom"),
+            Part("figures.lineage:lineage_tree", "Clones and their donors"),
             Part("figures.schedule:winner_schedule", "The winner's settings over its budget"),
         ),
     ),

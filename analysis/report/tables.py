@@ -99,21 +99,21 @@ def leaderboard_table(data: ReportData, top: int, anchors: Mapping[str, str]) ->
         row += [value_cell(flat.get(name)) for name in data.settings]
         rows.append(row)
     note = (
-        "Value: the last one of each trial. Best: the best one on the way, which favours long and "
-        "noisy trials."
+        "Value: the last value of each trial. Best: the best value during training, which favours "
+        "long and noisy trials."
     )
     if estimated:
         note += (
-            " Value and interval are estimated from recorded episodes. Recorded: the return of "
-            "these on average (v_behavior). Effective episodes: on how many of them the estimate "
-            "rests (effective sample size, of importance weights)."
+            " Value and interval are estimated from recorded episodes. Recorded: the mean return "
+            "of these (v_behavior). Effective episodes: the effective sample size of the estimate "
+            "(of importance weights)."
         )
     if policies:
-        note += f" {listed([policy for policy, _ in policies])}: what each policy's agents returned"
+        note += f" {listed([policy for policy, _ in policies])}: the return of each policy's agents"
         left_out = len(data.returns_of_policies) - len(policies)
-        note += f"; {left_out} further ones are in the frame." if left_out else "."
+        note += f"; the frame has {left_out} more." if left_out else "."
     if hosted:
-        note += " Host: which of the sweep's processes trained it last, counted from 0."
+        note += " Host: the process that trained the trial last, counted from 0."
     if len(data.ranked) > MAX_ROWS:
         which = f"The best {MAX_ROWS} of {len(data.ranked):,} trials"
         note = f"{which}; `analysis.leaderboard` has all. {note}"
@@ -185,7 +185,7 @@ def final_table(data: ReportData) -> Table | None:
         *(setting_label(name.replace(".", "/")) if "." in name else name for name in names),
     ]
     numeric = [False, *[True] * 5, *(name.replace(".", "/") in data.numeric for name in names)]
-    note = "Optimism: by how much the search's value was better than the one on held-out seeds."
+    note = "Optimism: how much better the search's value is than the one on held-out seeds."
     return Table(columns, numeric, rows, marked, note=note)
 
 
@@ -259,5 +259,5 @@ def _interval(low: float | None, high: float | None) -> Cell:
 def _status(trial: TrialRecord, data: ReportData) -> str:
     if trial.status == "TERMINATED":
         return "stopped early" if trial.trial_id in data.stopped_early else "finished"
-    words = {"ERROR": "failed", "RUNNING": "running or cut off", "PENDING": "not begun"}
+    words = {"ERROR": "failed", "RUNNING": "running or interrupted", "PENDING": "not begun"}
     return words.get(trial.status, trial.status.lower())

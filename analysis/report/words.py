@@ -101,14 +101,16 @@ def _what(data: ReportData) -> str:
     upto = f", up to {steps(stop)} {metric_label(data.steps)} each" if stop else ""
     better = "higher" if data.mode == "max" else "lower"
     return (
-        f"{trials}{of}{on}{seeds}{by}{upto}; judged by the {metric_label(data.metric)} at the end "
-        f"of each trial, {better} is better."
+        f"{trials}{of}{on}{seeds}{by}{upto}. Trials are judged by the {metric_label(data.metric)} "
+        f"at the end of each trial; {better} is better."
     )
 
 
 def _winner(data: ReportData) -> Said:
     if data.winner is None:
-        why = "no trial has reported it" if not data.reported else "no value of it is finite"
+        why = "no trial has reported the objective"
+        if data.reported:
+            why = "the objective has no finite value"
         return [f"There is no winner: {why}."], []
     runs = groups(data)
     if runs:
@@ -140,16 +142,16 @@ def _lead(data: ReportData) -> str:
     if lead == 0:
         same = sum(score.found and score.last == first.last for _, score in data.ranked) - 1
         who = second.trial_id if same == 1 else f"{same} others"
-        by = f"as much as {who}: it is first {_why_first(first, other, data)}"
+        by = f"the same as {who}. It is first because {_why_first(first, other, data)}"
     else:
         by = f"{number(lead)} better than the second, {second.trial_id}"
     if equal:
         return (
-            f"{by}; but {count(len(equal), 'other trial')} {have} its own: it may be a tie, "
-            "these seeds do not tell them apart."
+            f"{by}. But {count(len(equal), 'other trial')} {have} the winner's, so it may be a "
+            "tie: these seeds do not show a difference."
         )
     if data.seeds:
-        return f"{by}; no other trial's interval reaches its own."
+        return f"{by}. No other trial's interval overlaps the winner's."
     return f"{by}."
 
 
@@ -157,10 +159,12 @@ def _why_first(first: Score, other: Score, data: ReportData) -> str:
     """Return which part of the rule in `analysis.ranking.order` put the winner before its equal."""
     mine, theirs = (score.course.reached(data.sign) for score in (first, other))
     if mine < theirs:
-        return f"as it was there after {mine:,.0f} steps, the next one after {theirs:,.0f}"
+        return f"it reached that value after {mine:,.0f} steps, the next one after {theirs:,.0f}"
     if first.course.mean != other.course.mean:
-        return "as the mean of its curve is better; it took as many steps to get there"
-    return "by its number alone"
+        return (
+            "the mean of its curve is better; both reached the value after the same number of steps"
+        )
+    return "its trial number is lower"
 
 
 def _best_group(data: ReportData, runs: list[Group]) -> Said:
@@ -188,12 +192,12 @@ def _best_group(data: ReportData, runs: list[Group]) -> Said:
         names = listed([settings_label(run.settings) for run in equal[:3]])
         more = f" and {len(equal) - 3} more" if len(equal) > 3 else ""
         said.append(
-            f"Its interval overlaps that of {names}{more}: these intervals do not tell them apart."
+            f"Its interval overlaps that of {names}{more}, so the data do not show a difference."
         )
     elif best_by_value and len(known) == len(runs) > 1:
-        said.append("No other configuration's interval reaches its own.")
+        said.append("No other configuration's interval overlaps it.")
     elif best_by_value and best in known and len(known) > 1:
-        said.append("Of those that have an interval, no other's reaches its own.")
+        said.append("Of the other configurations that have an interval, none overlaps it.")
     few = min((len(run.values) for run in known), default=1)
     return said, [interval_caution(few), _lost_seeds(runs)]
 
@@ -210,9 +214,9 @@ def _lost_seeds(runs: list[Group]) -> str:
     ]
     more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
     return (
-        f"Seeds failed or diverged and do not count: {listed(parts)}{more}. A configuration ranks "
-        "behind those that lost fewer of them, as only the seeds on which it did well would speak "
-        "for it."
+        f"Some seeds failed or diverged and do not count: {listed(parts)}{more}. A configuration "
+        "ranks behind those that lost fewer seeds, because its value comes only from the seeds "
+        "that did well."
     )
 
 
@@ -228,13 +232,13 @@ def _winner_cautions(data: ReportData, valued: int) -> list[str]:
         cautions.append(interval_caution(len(data.seeds)))
     elif data.final is None:
         cautions.append(
-            "Each trial is a single run: nothing here tells a better configuration from a luckier "
-            "seed. `seeds: 5` in the spec trains each with several."
+            "Each trial is a single run, so a better configuration and a luckier seed look the "
+            "same. Set `seeds: 5` in the spec to train each configuration with five seeds."
         )
     if valued > 1 and data.final is None:
         cautions.append(
-            f"The winner's value is the best of {valued} and so optimistic; `final: {{top: 3, "
-            "seeds: 10}` in the spec judges the best on seeds that the search has not seen."
+            f"The winner's value is the best of {valued} and so optimistic. Set `final: {{top: 3, "
+            "seeds: 10}` in the spec to evaluate the best on seeds that the search has not seen."
         )
     if data.winner is not None and ended_badly(data.winner, data.metric):
         cautions.append(
@@ -249,7 +253,7 @@ def _winner_cautions(data: ReportData, valued: int) -> list[str]:
     if data.running:
         cautions.append(
             f"{count(len(data.running), 'trial')} had not ended when this report was written: the "
-            "sweep is running or was cut off."
+            "sweep is running or was interrupted."
         )
     return cautions
 
@@ -259,8 +263,8 @@ def _estimated(data: ReportData) -> Said:
     if not data.metric.startswith(ESTIMATED):
         return [], []
     cautions = [
-        "Trials are judged by what is estimated from recorded episodes: the winner is the policy "
-        "that looks best to the estimator, not one that was seen to play best."
+        "Trials are judged by an estimate from recorded episodes: the winner has the best "
+        "estimate, which does not show that it plays best."
     ]
     if data.winner is None:
         return [], cautions
@@ -271,8 +275,8 @@ def _estimated(data: ReportData) -> Said:
     if size is not None and episodes and rests_on_too_few(size, int(episodes)):
         cautions.append(
             f"The winner's estimate rests on {number(size)} of {number(episodes)} episodes "
-            "(effective sample size): the policy acts unlike the one that recorded them, so the "
-            "estimate and its interval are worth little."
+            "(effective sample size): the policy acts differently from the one that recorded them, "
+            "so the estimate and its interval are unreliable."
         )
     said = [] if earned is None else [f"The recorded episodes earned {number(earned)} on average."]
     return said, cautions
@@ -285,7 +289,7 @@ def _held_out(data: ReportData) -> Said:
     row = rows.get(data.final.get("winner"))
     cautions = [data.final.get("caution", ""), data.final.get("winner_caution", "")]
     if row is None:
-        return ["The held-out seeds have not chosen a winner."], cautions
+        return ["There is no winner on the held-out seeds."], cautions
     seeds = count(len(row["values"]), "held-out seed")
     optimism = row.get("optimism")
     said = [
@@ -295,8 +299,8 @@ def _held_out(data: ReportData) -> Said:
     ]
     if optimism is not None:
         worse = "worse" if optimism > 0 else "better"
-        by = f"{number(abs(optimism))} {worse} than" if optimism else "as good as"
-        said.append(f"That is {by} the search said of it.")
+        by = f"{number(abs(optimism))} {worse} than" if optimism else "equal to"
+        said.append(f"That is {by} its value in the search.")
     ahead = [other for other in rows.values() if other is not row and _better(other, row, data)]
     if ahead:
         names = listed(
@@ -305,14 +309,13 @@ def _held_out(data: ReportData) -> Said:
                 for other in ahead
             ]
         )
-        said.append(f"It has more finished runs than {names}: who lost runs is behind.")
+        said.append(f"It has more finished runs than {names}, which rank behind it for that.")
     reach = [
         other["trial_id"] for other in rows.values() if other is not row and _overlap(other, row)
     ]
     if reach:
         said.append(
-            f"Its interval overlaps that of {listed(reach)}: these intervals do not tell them "
-            "apart."
+            f"Its interval overlaps that of {listed(reach)}, so the data do not show a difference."
         )
     return said, cautions
 
@@ -351,7 +354,7 @@ def _cost(data: ReportData) -> Said:
         if early:
             full = limit * len(trials)
             spared = sum(limit - steps_taken for steps_taken in early.values())
-            said += f"; {len(early)} of {count(len(trials), 'trial')} stopped early, which spared "
+            said += f"; {len(early)} of {count(len(trials), 'trial')} stopped early, which saved "
             said += share(spared / full)
     return [f"{said}."], []
 
@@ -362,7 +365,7 @@ def _shared(data: ReportData) -> Said:
     if not hosts:
         return [], []
     trials, processes = count(sum(hosts.values()), "trial"), count(len(hosts), "process")
-    return [f"{trials} in {processes}: each one's time includes waiting for those beside it."], []
+    return [f"{trials} in {processes}: the time of each includes waiting for the others."], []
 
 
 def _span(data: ReportData) -> float:
@@ -383,8 +386,8 @@ def _mattered(data: ReportData) -> Said:
     surrogate = data.surrogate
     if not isinstance(surrogate, str) and surrogate.explains_nothing:
         said = (
-            "No setting was shown to matter: what forests learned from them predicts other trials "
-            f"no better than the trials' mean does (R² {surrogate.r2:.2f})."
+            "The data do not show that a setting matters: random forests on the settings predict "
+            f"other trials no better than the mean of the trials does (R² {surrogate.r2:.2f})."
         )
         return [said], [surrogate.reservations]
     parts = [
@@ -398,7 +401,7 @@ def _mattered(data: ReportData) -> Said:
         return ["No setting stands out as important."], cautions
     r2 = frame.attrs.get("r2")
     known = f" (R² {r2:.2f})" if r2 is not None else ""
-    said = f"What mattered most, by its share of what the settings explain{known}: {listed(parts)}."
+    said = f"The most important settings, by share of explained variance{known}: {listed(parts)}."
     return [said], cautions
 
 
@@ -414,5 +417,5 @@ def _failed(data: ReportData) -> Said:
         said.append(f"{len(failed)} of {trials} failed{of} with: {cause.rstrip('.')}.")
     if recovered:
         trials = count(recovered, "trial")
-        said.append(f"{trials} failed on the way and went on from a checkpoint.")
+        said.append(f"{trials} failed during training and continued from a checkpoint.")
     return said, []

@@ -57,7 +57,7 @@ def _sweep_from_folder(path: Path) -> Sweep:
     if not path.is_dir():
         hint = suggestion(path.name, _sweeps_in(path.parent), most=3, cutoff=0.4)
         raise ResultsError(f"{path}: there is no such sweep folder{hint}")
-    states = _tune_states(path)
+    states = tune_states(path)
     folders = {p.name: p for p in sorted(path.iterdir()) if _is_trial_folder(p)}
     if not states and not folders:
         inside = _sweeps_in(path)
@@ -109,15 +109,23 @@ def _was_cut_off(frame: pd.DataFrame, state: Mapping[str, Any]) -> bool:
     """
     if "done" not in frame or not len(frame) or bool(frame["done"].iloc[-1]):
         return False
+    last = last_result(state)
+    return last is not None and not (last.get("done") or "pruned" in last)
+
+
+def last_result(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the last result that Tune's snapshot has of a trial; None where it has none.
+
+    Args:
+        state: One of `tune_states`.
+    """
     last = state.get(_LAST)
     if isinstance(last, str):  # of a folder: Tune's metadata of the trial, as JSON
         try:
             last = json.loads(last).get("last_result")
         except (AttributeError, ValueError, RecursionError):
-            return False
-    if not isinstance(last, Mapping):
-        return False
-    return not (last.get("done") or "pruned" in last)
+            return None
+    return last if isinstance(last, Mapping) else None
 
 
 def _sweep_from_grid(grid: ResultGrid) -> Sweep:
@@ -153,7 +161,7 @@ def _sweep_from_grid(grid: ResultGrid) -> Sweep:
     return Sweep(path.name, path, [trial for _, trial in trials])
 
 
-def _tune_states(path: Path) -> list[dict[str, Any]]:
+def tune_states(path: Path) -> list[dict[str, Any]]:
     """Return the states of the trials in Tune's newest snapshot; its pickled parts stay unread."""
     for file in sorted(path.glob("experiment_state-*.json"), reverse=True):
         snapshot = read_json(file)

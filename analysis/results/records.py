@@ -108,7 +108,7 @@ class Sweep:
 
     name: str
     path: Path
-    trials: list[TrialRecord]
+    trials: list[TrialRecord] = field(repr=False)
 
     def __post_init__(self) -> None:
         shares = shares_of_time([trial.frame for trial in self.trials])

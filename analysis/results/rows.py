@@ -84,7 +84,7 @@ def _json_rows(path: Path, data: bytes) -> list[Row]:
     text = data.decode("utf-8", errors="replace")
     rows, torn = [], 0
     for line in filter(str.strip, text.split("\n")):
-        row = _parse(line)
+        row = parse_row(line)
         if row is None:
             torn += 1
         else:
@@ -96,7 +96,8 @@ def _json_rows(path: Path, data: bytes) -> list[Row]:
     return rows
 
 
-def _parse(line: str) -> Row | None:
+def parse_row(line: str) -> Row | None:
+    """Return the result in a line; None if the line holds no whole one."""
     # A kill tears the last line, and the resumed run appends its first row right behind it. So the
     # row may begin later in the line: at the first place from which the rest is a whole result.
     start = 0

@@ -176,15 +176,13 @@ def interval_caution(num_seeds: int) -> str:
     if num_seeds >= ENOUGH_SEEDS:
         return ""
     if num_seeds < 2:
-        return (
-            "A single seed has no interval: nothing is known of how far another would be from it."
-        )
+        return "A single seed has no interval: the spread between seeds is not known."
     few = [seeds for seeds in COVERAGE if seeds <= 2 * ENOUGH_SEEDS]
     known = ", ".join(f"{COVERAGE[seeds]:.0%} at {seeds}" for seeds in few)
     known = known.replace("%", " %")
     return (
         f"Intervals of {num_seeds} seeds are too narrow: a 95 % percentile interval of the IQM "
-        f"holds the true value in only {known} seeds (simulated)."
+        f"contains the true value in only {known} seeds (simulated)."
     )
 
 

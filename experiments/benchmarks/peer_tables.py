@@ -41,7 +41,7 @@ _HOOKS = {
 
 def sb3_tables() -> str:
     """Return what each argument of Stable-Baselines3's algorithms is here."""
-    header = f"| There ({SB3_VERSION}) | Default | Here | Default | Mind |\n|---|---|---|---|---|"
+    header = f"| There ({SB3_VERSION}) | Default | Here | Default | Note |\n|---|---|---|---|---|"
     rows = {name: list(_sb3_rows(name)) for name in SB3}
     return _tables_with_shared(header, rows)
 
@@ -53,7 +53,7 @@ def cleanrl_table() -> str:
     for theirs in CLEANRL:
         setting, note = _counterpart(config_class, theirs)
         rows.append(row(f"`{theirs}`", f"`{setting}`" if setting else "–", note))
-    return "\n".join(["| There | Here | Mind |", "|---|---|---|", *rows])
+    return "\n".join(["| There | Here | Note |", "|---|---|---|", *rows])
 
 
 def rllib_table() -> str:
@@ -97,7 +97,7 @@ def hooks_table() -> str:
             groups.setdefault(instead, []).append(name)
         classes = _code(owner.split(", "))
         rows += [row(classes, _code(names), instead) for instead, names in groups.items()]
-    return "\n".join(["| Of | Methods | Instead |", "|---|---|---|", *rows])
+    return "\n".join(["| Class | Methods | Instead |", "|---|---|---|", *rows])
 
 
 PARTS = [

@@ -1,4 +1,4 @@
-"""`tunescape compare`: which sweep is better, and how sure that is."""
+"""`tunescape compare`: which sweep is better, and if the data show it."""
 
 from __future__ import annotations
 
@@ -32,38 +32,48 @@ FILES = (*PICTURES, ".csv", ".json", ".md")
 def compare(
     folders: Annotated[
         list[str],
-        typer.Argument(help="Two or more sweeps: FOLDER or LABEL=FOLDER; a matrix's is several."),
+        typer.Argument(
+            help="Two or more sweeps: FOLDER or LABEL=FOLDER; a matrix counts as several."
+        ),
     ],
-    metric: Annotated[str | None, typer.Option(help="By default the sweeps' objective.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Metric to compare; default: the objective of the sweeps.")
+    ] = None,
     mode: Annotated[str | None, typer.Option(help="max or min.")] = None,
     budget: Annotated[
-        float | None, typer.Option(help="By default the largest that all runs reached.")
+        float | None,
+        typer.Option(help="Budget to compare at; default: the largest that all runs reached."),
     ] = None,
     by: Annotated[
         str | None,
         typer.Option(
-            help="What a budget counts: a metric such as time_total_s; by default what all runs "
-            "share: environment steps (steps trained on, where nobody samples), iterations, or "
-            "the end of training."
+            help="Unit of the budget: a metric such as time_total_s; default: the first that all "
+            "runs share of environment steps (steps trained on, if no run samples), iterations, "
+            "and the end of training."
         ),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(help="Also: the budget at which runs reach this value.")
+        float | None, typer.Option(help="Also show the budget at which runs reach this value.")
     ] = None,
     unit: Annotated[
-        str, typer.Option(help="What a run is: held-out, best, trials, or the fairest (auto).")
+        str,
+        typer.Option(
+            help="Runs to compare: held-out, best, trials, or auto, the fairest of these."
+        ),
     ] = "auto",
     reference: Annotated[
         list[str] | None,
-        typer.Option(metavar="ENV=LOW,HIGH", help="Scores that count as 0 and 1 on a task."),
+        typer.Option(metavar="ENV=LOW,HIGH", help="Scores of a task that count as 0 and as 1."),
     ] = None,
-    as_: Annotated[str, typer.Option("--as", help="table, markdown or json.")] = "table",
+    as_: Annotated[
+        str, typer.Option("--as", help="Output format: table, markdown or json.")
+    ] = "table",
     output: Annotated[
         list[Path] | None,
-        typer.Option("-o", "--output", help="File: .png, .pdf, .svg, .csv, .json or .md."),
+        typer.Option("-o", "--output", help="File to write: .png, .pdf, .svg, .csv, .json or .md."),
     ] = None,
 ) -> None:
-    """Compare sweeps: which is better over a shared budget, and how sure that is."""
+    """Compare sweeps over a shared budget, and say if the data show a difference."""
     check_files(as_, output or ())
     found = compare_folders(
         folders,
@@ -180,11 +190,13 @@ def _show_table(found: Comparison, console: Console) -> None:
     from rich.markup import escape
 
     caption = (
-        "area: IQM of the mean over the budget; s per run: median training time up to the budget, "
-        "its share of it where trials shared a process; steps: of all trials, the search's too"
+        "area: IQM of the mean over the budget; s per run: median training time up to the budget "
+        "(its share, if trials shared a process); steps: of all trials, with those of the search"
     )
     if found.threshold is not None:
-        caption += "; mean budget: runs that did not reach the threshold count with all of it"
+        caption += (
+            "; mean budget: runs that did not reach the threshold count with the whole budget"
+        )
     table = make_table(escape(_title(found)), caption)
     names, rows = summary_table(found)
     for name in names:

@@ -36,102 +36,104 @@ def evaluate(
     checkpoint: Annotated[
         Path,
         typer.Argument(
-            help="A policy, a checkpoint, or the folder of a trial or sweep (its best)."
+            help="A policy, a checkpoint, or a trial or sweep folder (its best policy)."
         ),
     ],
     episodes: Annotated[
-        int | None, typer.Option(min=1, help="Episodes to play; by default 10.")
+        int | None, typer.Option(min=1, help="Episodes to play; default: 10.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the episodes.")] = 0,
     env: Annotated[
-        str | None, typer.Option(help="Environment; by default the one it was trained on.")
+        str | None, typer.Option(help="Environment; default: the one of training.")
     ] = None,
     env_config: Annotated[
-        str | None, typer.Option(help="Changes to what it is made with, as JSON.")
+        str | None, typer.Option(help="Changes to the arguments of the environment, as JSON.")
     ] = None,
     explore: Annotated[
         bool | None,
         typer.Option(
             "--explore/--no-explore",
-            help="Sample actions or take the best; by default as in training's evaluations.",
+            help="Sample actions or take the best; default: as in training's evaluations.",
         ),
     ] = None,
     num_envs: Annotated[
-        int | None, typer.Option(min=1, help="Environments stepped together; by default 8.")
+        int | None, typer.Option(min=1, help="Environments to step together; default: 8.")
     ] = None,
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Cut longer episodes off.")] = None,
+    max_steps: Annotated[
+        int | None, typer.Option(min=1, help="Cut episodes off after this many steps.")
+    ] = None,
     video: Annotated[
-        Path | None, typer.Option(help="Film the first episodes: FILE.mp4, or a folder.")
+        Path | None, typer.Option(help="Film the first episodes: FILE.mp4 or a folder.")
     ] = None,
     video_episodes: Annotated[
-        int | None, typer.Option(min=1, help="How many are filmed; by default 1.")
+        int | None, typer.Option(min=1, help="Episodes to film; default: 1.")
     ] = None,
     trace: Annotated[Path | None, typer.Option(help="Write every step to FILE.parquet.")] = None,
     trace_images: Annotated[
-        bool, typer.Option("--trace-images", help="Also observations of over 4,096 numbers.")
+        bool, typer.Option("--trace-images", help="Include observations of over 4,096 numbers.")
     ] = False,
     open_loop: Annotated[
         Path | None,
         typer.Option(
             "--open-loop",
-            help="Draw what a world model expects of the first episode (DreamerV3): FILE.png; of "
-            "images also FILE.gif or FILE.mp4.",
+            help="Draw the world model's predictions of the first episode (DreamerV3): FILE.png; "
+            "for images also FILE.gif or FILE.mp4.",
         ),
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="Write the episodes to FILE.csv or FILE.parquet."),
     ] = None,
-    as_: Annotated[str, typer.Option("--as", help="table or json.")] = "table",
-    table: Annotated[str, typer.Option(help="Episodes shown: folded, all or none.")] = "folded",
+    as_: Annotated[str, typer.Option("--as", help="Output format: table or json.")] = "table",
+    table: Annotated[str, typer.Option(help="Episodes to show: folded, all or none.")] = "folded",
     algo: Annotated[
         str | None,
-        typer.Option("--algo", "--run", help="The algorithm that must have trained the policy."),
+        typer.Option("--algo", "--run", help="Refuse the policy unless this algorithm trained it."),
     ] = None,
     trust: Annotated[
         list[str] | None,
-        typer.Option(help="Code that the policy names and that may be imported, as module:name."),
+        typer.Option(help="Code of the policy that may be imported, as module:name."),
     ] = None,
     policy_mapping: Annotated[
         str | None,
-        typer.Option(help="Who acts, of several policies: agent=policy,*=policy or module:name."),
+        typer.Option(help="Policy of each agent: agent=policy,*=policy or module:name."),
     ] = None,
     opponent: Annotated[
         str | None,
         typer.Option(
             metavar="WHO",
-            help="Who plays against it: human, random, look_ahead, module:name, the "
-            "folder of another policy, or a policy of the same folder by its id.",
+            help="The opponent: human, random, look_ahead, module:name, the folder of another "
+            "policy, or the id of a policy in the same folder.",
         ),
     ] = None,
     seat: Annotated[
         list[str] | None,
         typer.Option(
             metavar="AGENT",
-            help="Whose part the policy plays against the opponent; by default each in turn.",
+            help="Agent that the policy plays against the opponent; default: each in turn.",
         ),
     ] = None,
     policy: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Which policy plays against the opponent, of several."),
+        typer.Option(metavar="ID", help="Policy to play against the opponent, of several."),
     ] = None,
     data: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="Play nothing: estimate what it is worth from recorded episodes (held-out ones).",
+            help="Play nothing; estimate the return from recorded (held-out) episodes.",
         ),
     ] = None,
     estimator: Annotated[
         list[str] | None,
-        typer.Option(help="With --data: is, wis, dm or dr, or its long name; by default wis, dm."),
+        typer.Option(help="With --data: is, wis, dm or dr, or the long name; default: wis, dm."),
     ] = None,
     gamma: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="With --data: discount factor; by default training's."),
+        typer.Option(min=0, max=1, help="With --data: discount factor; default: that of training."),
     ] = None,
 ) -> None:
-    """Play episodes with a trained policy: its return with an interval, videos, traces."""
+    """Play episodes with a trained policy; report its return, and make videos or traces."""
     if data:
         played = {
             "--episodes": episodes, "--env": env, "--env-config": env_config,

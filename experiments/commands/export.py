@@ -28,11 +28,13 @@ FORMATS = ("policy", "torch", "onnx", "mlflow")
 def export(
     folder: Annotated[
         Path,
-        typer.Argument(help="A sweep (its best/, as evaluate), a trial, a checkpoint or a policy."),
+        typer.Argument(help="A sweep (its best/), a trial, a checkpoint or a policy."),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Folder; by default best/ or best-FORMAT in it."),
+        typer.Option(
+            "-o", "--output", help="Folder to write; default: best/ or best-FORMAT in the sweep."
+        ),
     ] = None,
     format: Annotated[
         str,
@@ -42,26 +44,27 @@ def export(
         ),
     ] = "policy",
     metric: Annotated[
-        str | None, typer.Option(help="Choose by this among the sweep's checkpoints; needs -o.")
+        str | None,
+        typer.Option(help="Choose the sweep's best checkpoint by this metric; needs -o."),
     ] = None,
     mode: Annotated[str | None, typer.Option(help="max or min; needs -o.")] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Of the sweep, instead: TRIAL/checkpoint_000001; needs -o."),
+        typer.Option(help="Export this checkpoint: TRIAL/checkpoint_000001; needs -o."),
     ] = None,
-    opset: Annotated[int | None, typer.Option(help="Version of ONNX's operators.")] = None,
+    opset: Annotated[int | None, typer.Option(help="Version of the ONNX operators.")] = None,
     trust: Annotated[
         list[str] | None,
-        typer.Option(help="Of torch and onnx: code that may be imported, as module:name."),
+        typer.Option(help="For torch and onnx: code that may be imported, as module:name."),
     ] = None,
     policy: Annotated[
-        str | None, typer.Option(help="Of several policies, the one of this id; needs -o.")
+        str | None, typer.Option(help="Id of the policy to export, of several; needs -o.")
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace what is there of another sweep.")
+        bool, typer.Option("--overwrite", help="Replace an export of another sweep.")
     ] = False,
 ) -> None:
-    """Export the best policy of a sweep, or another one."""
+    """Export the best policy of a sweep, or another policy."""
     target = export_policy(
         folder,
         output,
@@ -149,7 +152,7 @@ def export_policy(
     if (is_chosen or policy_id) and output is None:
         raise ExperimentError(
             "--metric, --mode, --checkpoint and --policy choose another policy than the sweep's "
-            "best: say where to write it with -o"
+            "best: name its folder with -o"
         )
     if output is not None and not overwrite:
         _spare_other(output, folder)
@@ -183,11 +186,9 @@ def export_policy(
         )
     source = find_policy(folder if checkpoint is None else _inside(folder, checkpoint))
     if source.is_graph or is_exported(source.folder):
-        raise ExperimentError(
-            f"{folder} is a graph already; other formats are made of the policy that it is of"
-        )
+        raise ExperimentError(f"{folder} is a graph already; export other formats from its policy")
     if output is None:
-        raise ExperimentError(f"{folder} is no sweep: say where to write its policy with -o")
+        raise ExperimentError(f"{folder} is no sweep: name a folder for its policy with -o")
     write = writer_of(writer, opset=opset, trust=trust)
     policies = source.policies or {source.folder.name: source.folder}
     if policy_id is not None:

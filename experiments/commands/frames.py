@@ -80,18 +80,19 @@ def frames(
         typer.Argument(help="Folders of sweeps (runs/<name> …), or mlflow:<experiment>/<sweep>."),
     ],
     what: Annotated[
-        str, typer.Option(help="trials, curves, seeds, lineage (of a population), or cost.")
+        str,
+        typer.Option(help="The table: trials, curves, seeds, lineage (of a population), or cost."),
     ] = "trials",
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="File: .parquet or .csv; by default CSV to stdout."),
+        typer.Option("-o", "--output", help="File: .parquet or .csv; default: CSV to stdout."),
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(help="Of curves: which to keep, by default all; of seeds: which one."),
+        typer.Option(help="Metrics of the curves, by default all; or the metric of the seeds."),
     ] = None,
 ) -> None:
-    """Write a sweep's results as a table, for your own analysis."""
+    """Write the results of sweeps as a table."""
     told = output_frame(make_frame(what, sources, metric or ()), output)
     if told:
         say(shell.output(), told)

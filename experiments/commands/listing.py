@@ -23,7 +23,7 @@ _SHORTEST = 40  # characters: what ends sooner is the title of what follows
 
 
 def list_() -> None:
-    """List the algorithms, search spaces and specs that there are."""
+    """List the algorithms, search spaces and specs."""
     show_list(shell.output())
 
 

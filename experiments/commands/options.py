@@ -11,26 +11,27 @@ SetOption = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the spec: config.lr=3e-4."),
 ]
 NameOption = Annotated[str | None, typer.Option(help="Name of the sweep and of its folder.")]
-StorageOption = Annotated[str | None, typer.Option(help="Folder that holds the sweep's folder.")]
+StorageOption = Annotated[str | None, typer.Option(help="Folder for the sweep's folder.")]
 AddressOption = Annotated[
-    str | None, typer.Option(help="Ray cluster to join (ip:port); by default one is started here.")
+    str | None,
+    typer.Option(help="Ray cluster to join (ip:port); default: start Ray on this machine."),
 ]
 SpecArgument = Annotated[
     str,
     typer.Argument(
-        help="A YAML file, its URL, the name of a spec (see `list`), or your own FILE.py."
+        help="A YAML file or its URL, the name of a spec (see `list`), or your FILE.py."
     ),
 ]
 StopOption = Annotated[
     str, typer.Option(help="Stop criteria: '{\"num_env_steps_sampled_lifetime\": 100000}'.")
 ]
-FrameworkOption = Annotated[str | None, typer.Option(help="torch; there is no other.")]
+FrameworkOption = Annotated[str | None, typer.Option(help="Only torch is allowed.")]
 CheckpointOption = Annotated[
-    int | None, typer.Option(help="Iterations between checkpoints; 0 saves at the end only.")
+    int | None, typer.Option(help="Iterations between checkpoints; 0: only at the end.")
 ]
 SamplesOption = Annotated[int | None, typer.Option(help="Number of trials.")]
 ExperimentOption = Annotated[
-    str | None, typer.Option(help="Which experiment of a file that holds several.")
+    str | None, typer.Option(help="The experiment to run, if the file has several.")
 ]
 OverwriteOption = Annotated[
     bool, typer.Option("--overwrite", help="Delete a sweep of this name that has results.")

@@ -23,54 +23,56 @@ def record(
     policy: Annotated[
         str,
         typer.Argument(
-            help="A policy, a checkpoint, or the folder of a trial or sweep (its best); or "
-            "`random`: uniformly random actions."
+            help="A policy, a checkpoint, a trial or sweep folder (its best policy), or `random` "
+            "for uniformly random actions."
         ),
     ],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="The folder that the files are written to.")
-    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the files.")],
     episodes: Annotated[int, typer.Option(min=1, help="Episodes to play.")] = 100,
-    format_: Annotated[str, typer.Option("--format", help="parquet, json or minari.")] = "parquet",
+    format_: Annotated[
+        str, typer.Option("--format", help="Format of the files: parquet, json or minari.")
+    ] = "parquet",
     epsilon: Annotated[
         float,
-        typer.Option(min=0.0, max=1.0, help="Probability of each action to be random instead."),
+        typer.Option(min=0.0, max=1.0, help="Probability that an action is random."),
     ] = 0.0,
     random_share: Annotated[
         float,
-        typer.Option(min=0.0, max=1.0, help="Share of episodes that are random as a whole."),
+        typer.Option(min=0.0, max=1.0, help="Share of episodes with only random actions."),
     ] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the episodes.")] = 0,
     env: Annotated[
-        str | None, typer.Option(help="Environment; by default the one it was trained on.")
+        str | None, typer.Option(help="Environment; default: the one of training.")
     ] = None,
     env_config: Annotated[
-        str | None, typer.Option(help="Changes to what it is made with, as JSON.")
+        str | None, typer.Option(help="Changes to the arguments of the environment, as JSON.")
     ] = None,
     explore: Annotated[
         bool | None,
         typer.Option(
             "--explore/--no-explore",
-            help="Sample actions or take the best; by default as in training's evaluations.",
+            help="Sample actions or take the best; default: as in training's evaluations.",
         ),
     ] = None,
     num_envs: Annotated[
-        int | None, typer.Option(min=1, help="Environments stepped together; by default 8.")
+        int | None, typer.Option(min=1, help="Environments to step together; default: 8.")
     ] = None,
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Cut longer episodes off.")] = None,
+    max_steps: Annotated[
+        int | None, typer.Option(min=1, help="Cut episodes off after this many steps.")
+    ] = None,
     append: Annotated[
-        bool, typer.Option("--append", help="Add to data that are in the folder already.")
+        bool, typer.Option("--append", help="Add to the data in the folder.")
     ] = False,
     trust: Annotated[
         list[str] | None,
-        typer.Option(help="Code that the policy names and that may be imported, as module:name."),
+        typer.Option(help="Code of the policy that may be imported, as module:name."),
     ] = None,
     policy_mapping: Annotated[
         str | None,
-        typer.Option(help="Who acts, of several policies: agent=policy,*=policy or module:name."),
+        typer.Option(help="Policy of each agent: agent=policy,*=policy or module:name."),
     ] = None,
 ) -> None:
-    """Play episodes and write them to files that BC, MARWIL, CQL, IQL, DQN and SAC learn from."""
+    """Play episodes and record them for BC, MARWIL, CQL, IQL, DQN and SAC to learn from."""
     if format_ not in FORMATS:
         raise ExperimentError(
             f"--format {format_}: allowed: {', '.join(FORMATS)}{suggestion(format_, FORMATS)}"

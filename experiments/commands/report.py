@@ -23,16 +23,18 @@ def report(
     folders: Annotated[list[Path], typer.Argument(help="Folders of sweeps: runs/<name> …")],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="File; by default report.html in the sweep's folder."),
+        typer.Option("-o", "--output", help="File; default: report.html in the sweep's folder."),
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="By default the sweep's objective.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Metric; default: the sweep's objective.")
+    ] = None,
     mode: Annotated[str | None, typer.Option(help="max or min.")] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     figures: Annotated[
         Path | None, typer.Option(help="Folder for figures as PNG and PDF, for a paper.")
     ] = None,
     log_to_mlflow: Annotated[
-        bool, typer.Option("--log-to-mlflow", help="Keep it with the sweep's MLflow run, too.")
+        bool, typer.Option("--log-to-mlflow", help="Also store it in the sweep's MLflow run.")
     ] = False,
 ) -> None:
     """Write the report of one or several sweeps: an HTML page that works offline."""
@@ -99,7 +101,7 @@ def _page_of_run(folders: Sequence[Path], out: Path | None) -> Path:
 
     if len(folders) != 1:
         raise ExperimentError(
-            f"--log-to-mlflow takes one sweep, whose run gets the page, not {len(folders)}"
+            f"--log-to-mlflow takes one sweep, not {len(folders)}; its run gets the page"
         )
     page = expanded(folders[0]).absolute() / REPORT_FILE
     if out is not None and expanded(out).absolute() != page:

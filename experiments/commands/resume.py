@@ -15,24 +15,24 @@ from experiments.workers.warm import start_server
 def resume(
     folder: Annotated[Path, typer.Argument(help="Folder of a sweep or matrix: runs/<name>.")],
     num_samples: Annotated[
-        int | None, typer.Option(min=1, help="Give it more samples: the number of all of them.")
+        int | None, typer.Option(min=1, help="More trials: the new total number.")
     ] = None,
     stop: Annotated[
         list[str] | None,
         typer.Option(
             metavar="METRIC=VALUE",
-            help="Give it a longer budget; finished trials go on from their last checkpoints.",
+            help="Longer budget; finished trials continue from their last checkpoints.",
         ),
     ] = None,
     retry_errored: Annotated[
-        bool, typer.Option("--retry-errored", help="Failed trials go on from their checkpoints.")
+        bool, typer.Option("--retry-errored", help="Continue failed trials from their checkpoints.")
     ] = False,
     restart_errored: Annotated[
-        bool, typer.Option("--restart-errored", help="Failed trials start anew.")
+        bool, typer.Option("--restart-errored", help="Start failed trials again.")
     ] = False,
     address: AddressOption = None,
 ) -> None:
-    """Continue a sweep that was cut off, or extend one. Finished trials are kept."""
+    """Continue an interrupted sweep, or extend one. Finished trials are kept."""
     shell.begin(f"reading {folder}")
     if address is None:
         start_server()  # beside the imports that follow
@@ -54,7 +54,7 @@ def resume(
         return
     if num_samples is not None or stop or restart_errored:
         raise SweepError(
-            f"{folder} is a matrix, whose sweeps are extended one by one: "
+            f"{folder} is a matrix; extend its sweeps one by one: "
             f"`{command_line('resume', folder / 'SWEEP')} …`"
         )
     resume_all(folder, retry_errored=retry_errored, address=address)

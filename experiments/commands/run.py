@@ -14,7 +14,6 @@ from experiments.commands.options import (
     StorageOption,
 )
 from experiments.commands.reading import read_specs
-from experiments.workers.warm import start_server
 
 
 def run(
@@ -36,8 +35,6 @@ def run(
         "name": name,
     }
     specs = read_specs(spec, set_, options, experiment, begins=not dry_run, overwrite=overwrite)
-    if not dry_run and specs[0].resources.address is None:
-        start_server()  # beside the imports that follow
     from experiments.commands.sweeps import (
         run_specs,  # with Ray: mistakes in a spec are told before
     )

@@ -13,10 +13,10 @@ from experiments.spec.json_schema import schema_text
 
 def schema(
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="File to write; by default stdout.")
+        Path | None, typer.Option("-o", "--output", help="File to write; default: stdout.")
     ] = None,
 ) -> None:
-    """Print the JSON schema of specs, with which editors complete and check them."""
+    """Print the JSON schema of specs, for editors to complete and check them."""
     if output is None:
         typer.echo(schema_text(), nl=False)
     else:

@@ -38,12 +38,12 @@ print(leaderboard(results, spec.objective.metric, spec.objective.mode))
 def show(
     spec: SpecArgument,
     as_: Annotated[
-        str, typer.Option("--as", help="yaml: the complete checked spec; python: a script.")
+        str, typer.Option("--as", help="yaml: the complete spec; python: a script.")
     ] = "yaml",
     set_: SetOption = None,
     experiment: ExperimentOption = None,
 ) -> None:
-    """Show a spec with all that it extends and every default, or as a Python script."""
+    """Show the complete spec with inherited keys and every default, or a Python script."""
     from experiments.sweep.load import dump_spec, load_specs
 
     if as_ not in ("yaml", "python"):

@@ -31,10 +31,16 @@ _EXPRESSIONS = {"one_minus": "1 - {}", "power_of_two": "2 ** {}"}
 
 def space(
     name: Annotated[
-        str, typer.Argument(help="An algorithm's space (PPO), its preset (PPO/zoo), or a file.")
+        str,
+        typer.Argument(
+            help="The space of an algorithm (PPO), a preset (PPO/zoo), or a file (mine.yaml)."
+        ),
     ],
     form: Annotated[
-        str, typer.Option("--as", help="table, yaml (for a spec), or python (for plain Tune).")
+        str,
+        typer.Option(
+            "--as", help="Output format: table, yaml (for a spec), or python (for plain Tune)."
+        ),
     ] = "table",
 ) -> None:
     """Show a search space."""
@@ -113,7 +119,7 @@ def _defaults(preset: Preset) -> dict[str, Any]:
         return {}
     if preset.trainable is None:
         raise SpecError(
-            f"{preset.name} has conditions: name its trainable, whose defaults hold else"
+            f"{preset.name} has conditions: name its trainable, whose defaults fill the gaps"
         )
     trainable: Any = resolve_trainable(preset.trainable)
     return settings_of(trainable.config_class())

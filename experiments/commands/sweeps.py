@@ -124,13 +124,13 @@ def show_comparison(matrix: Matrix, console: Console) -> None:
     say(console, f"Comparison: {folder}/{COMPARISON_FILE}")
     if verdict:
         compare = command_line("compare", matrix.folder)
-        say(console, f"How it was compared: {compare}")
+        say(console, f"Details of the comparison: {compare}")
     if _is_unfinished(matrix):
         resume = command_line("resume", matrix.folder)
         say(console, f"Next: {resume}")
     elif matrix.any_failed:
         retry = command_line("resume", matrix.folder, "--retry-errored")
-        mended = f"Next: {retry}  # after mending the cause"
+        mended = f"Next: {retry}  # after you fix the cause"
         say(console, mended)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import typer
@@ -22,9 +21,8 @@ from experiments.commands.options import (
     StopOption,
     StorageOption,
 )
-from experiments.commands.reading import read_specs
+from experiments.commands.reading import before_checks, read_specs
 from experiments.errors import SpecError
-from experiments.workers.warm import start_server
 
 app = typer.Typer(add_completion=False)
 
@@ -46,7 +44,7 @@ def train(
     overwrite: OverwriteOption = False,
     set_: SetOption = None,
 ) -> None:
-    """Train one algorithm on one environment, or what a file says: `train file`."""
+    """Train one algorithm on one environment; `train file` trains from a file."""
     if context.invoked_subcommand is not None:
         given = [key for key, value in context.params.items() if value and value != "{}"]
         if given:
@@ -57,7 +55,6 @@ def train(
         raise SpecError("--algo is missing; to train what a file says: train file SPEC")
     shell.begin(f"checking {algo}")
     from experiments.sweep.single import single_trial_spec
-    from experiments.sweep.used_folder import check_document_folder
 
     spec = single_trial_spec(
         algo,
@@ -70,10 +67,8 @@ def train(
         address=address,
         checkpoint_freq=checkpoint_freq,
         overrides=set_ or [],
-        first=partial(check_document_folder, overwrite=overwrite),
+        first=before_checks(overwrite),
     )
-    if address is None:
-        start_server()  # beside the imports that follow
     from experiments.commands.sweeps import run_specs  # with Ray: mistakes are told before
 
     run_specs([spec], overwrite=overwrite)
@@ -94,7 +89,7 @@ def train_file(
     overwrite: OverwriteOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Train what a YAML file says, RLlib's among them, or the `config` of your own Python file."""
+    """Train from a YAML file, also of RLlib, or from the `config` of a Python file."""
     from experiments.sweep.single import mapping, require_end
 
     options = {
@@ -109,8 +104,6 @@ def train_file(
     specs = read_specs(spec, set_, options, experiment, begins=not dry_run, overwrite=overwrite)
     for read in specs:
         require_end(read)
-    if not dry_run and specs[0].resources.address is None:
-        start_server()
     from experiments.commands.sweeps import run_specs
 
     run_specs(specs, dry_run=dry_run, overwrite=overwrite)

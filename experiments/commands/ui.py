@@ -12,11 +12,11 @@ from experiments.commands import shell
 
 def ui(
     folder: Annotated[
-        Path, typer.Argument(help="A sweep's folder, or the folder that holds sweeps.")
+        Path, typer.Argument(help="The folder of a sweep, or a folder with several sweeps.")
     ] = Path("runs"),
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 5000,
 ) -> None:
-    """Start the MLflow UI, on this machine only."""
+    """Start the MLflow UI on this machine."""
     from experiments.commands.results.tracking_ui import serve
 
     raise typer.Exit(serve(folder, port, shell.output()))

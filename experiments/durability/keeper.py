@@ -131,7 +131,7 @@ class SweepKeeper(tune.Callback):
             if self._last_save == float("-inf"):
                 logger.warning(
                     "The state of the scheduler %s cannot be saved (%s): a resumed sweep starts "
-                    "it anew.",
+                    "with a new scheduler.",
                     type(self.scheduler).__name__,
                     error,
                 )

@@ -139,7 +139,7 @@ class Resume:
         try:
             load_state(self._scheduler, saved, trials)
         except Exception as error:  # e.g. pickled by another version
-            logger.warning("The scheduler's state is lost (%s): it starts anew.", error)
+            logger.warning("The scheduler's state is lost (%s): a new scheduler starts.", error)
             to_add = list(trials.values())
         self._deferred = []
         for trial in to_add:

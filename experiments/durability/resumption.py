@@ -85,9 +85,9 @@ def plan_changes(
     for trial in longer:
         if trial.checkpoint is None or not Path(trial.checkpoint.path).is_dir():
             raise SweepError(
-                f"trial {trial.trial_id} has no checkpoint from which it could go on, so the "
-                "sweep cannot get a longer budget: checkpoint.at_end was false, or its "
-                "checkpoints were deleted; start a new sweep instead"
+                f"trial {trial.trial_id} has no checkpoint to continue from, so the sweep cannot "
+                "get a longer budget: checkpoint.at_end was false, or its checkpoints were "
+                "deleted; start a new sweep instead"
             )
     return Changes(
         num_trials=num_trials,

@@ -22,26 +22,29 @@ def lean_ray(*, follow_logs: bool) -> Iterator[None]:
     It would start an autoscaler, a dashboard without pages (it reports usage, if that is allowed)
     and a follower of the workers' logs: three Python processes, for the second of which it waits.
     They take as much processor time as all the rest of Ray, in the seconds in which a sweep has yet
-    to start. Where Ray's inner names have changed they are started.
+    to start. The agent of the dashboard, for which a raylet waits, is started as it is where the
+    dashboard is not installed. Where Ray's inner names have changed all are started.
 
     Args:
         follow_logs: Whether workers' output is to be shown; it needs the follower of their logs.
     """
+    from ray._private import utils
     from ray._private.node import Node
 
-    left_out: dict[str, Any] = {"start_monitor": _nothing}
+    left_out: dict[tuple[Any, str], Any] = {(Node, "start_monitor"): _nothing}
     if os.environ.get("RAY_USAGE_STATS_ENABLED") == "0":
-        left_out["start_api_server"] = _no_pages
+        left_out[Node, "start_api_server"] = _no_pages
+        left_out[utils, "get_dashboard_dependency_error"] = _not_installed
     if not follow_logs:
-        left_out["start_log_monitor"] = _nothing
-    theirs = {name: getattr(Node, name) for name in left_out if hasattr(Node, name)}
-    for name in theirs:
-        setattr(Node, name, left_out[name])
+        left_out[Node, "start_log_monitor"] = _nothing
+    theirs = {place: getattr(*place) for place in left_out if hasattr(*place)}
+    for place in theirs:
+        setattr(*place, left_out[place])
     try:
         yield
     finally:
-        for name, method in theirs.items():
-            setattr(Node, name, method)
+        for place, function in theirs.items():
+            setattr(*place, function)
 
 
 def _nothing(node: Any) -> None:
@@ -51,6 +54,11 @@ def _nothing(node: Any) -> None:
 def _no_pages(node: Any, **options: Any) -> None:
     """Start no dashboard; its address is empty, as it is without pages."""
     node._webui_url = ""
+
+
+def _not_installed() -> ImportError:
+    """Say that the dashboard's libraries are missing; Ray would import them to find out."""
+    return ImportError("the dashboard is left out")
 
 
 @contextmanager

@@ -7,12 +7,14 @@ trial. `tests` names the version of Ray for which these parts are as they are ta
 from __future__ import annotations
 
 import copy
+import os
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ray.air._internal import usage
 from ray.train._internal.checkpoint_manager import _CheckpointManager
 from ray.train._internal.session import _TrainingResult
 from ray.tune import utils
@@ -310,6 +312,22 @@ def own_working_folder() -> Iterator[None]:
         yield
     finally:
         utils.date_str = second
+
+
+@contextmanager
+def uncounted_callbacks() -> Iterator[None]:
+    """Keep a sweep that begins in here from counting its callbacks by kind, as Ray reports usage.
+
+    To know the kinds it imports all of MLflow, on the thread that starts the trials. Where a user
+    lets Ray report usage they are counted.
+    """
+    theirs = usage.tag_callbacks
+    if os.environ.get("RAY_USAGE_STATS_ENABLED") == "0":
+        usage.tag_callbacks = lambda callbacks: False
+    try:
+        yield
+    finally:
+        usage.tag_callbacks = theirs
 
 
 # -- a restored sweep, and what came out of one ----------------------------------------------------

@@ -78,9 +78,9 @@ class FailureGuard:
         retry = f"{command_line('resume', folder)} --retry-errored"
         raise DoomedError(
             f"the sweep was stopped: its first {len(self._failures)} trials all failed before "
-            f"their first result, with the same cause: {self._failures[0][1]}. When it is mended, "
-            f"`{retry}` runs them again, and the trials that were not begun; a mended spec runs "
-            "anew under the same name",
+            f"their first result, with the same cause: {self._failures[0][1]}. After you fix it, "
+            f"`{retry}` runs these trials again and the remaining ones; a corrected spec can run "
+            "under the same name",
             self._failures,
         )
 

@@ -129,11 +129,11 @@ def standstill(work: Mapping[str, Any] | None, waiting: Sequence[Trial], seconds
     held = f"{len(ids)} trials wait for it: {', '.join(ids[:_SHOWN])}{more}."
     if work is None:
         return (
-            f"A process of several trials has given no result for {seconds:.0f} s, and does not "
-            f"answer: native code of a trial, of its environment say, may hang. {held} {_ADVICE}"
+            f"A process of several trials has given no result for {seconds:.0f} s and does not "
+            f"answer: native code, for example of an environment, may hang. {held} {_ADVICE}"
         )
     if work["name"] is None:
-        whose = "what it does for several of them"
+        whose = "work for several of them"
     elif work["name"] in by_member:
         whose = f"trial {by_member[work['name']].trial_id}"
     else:
@@ -146,9 +146,9 @@ def standstill(work: Mapping[str, Any] | None, waiting: Sequence[Trial], seconds
 
 
 _ADVICE = (
-    "Ctrl-C ends the sweep, and `tunescape resume` goes on with it; `kill -9 its id` ends that "
-    "process alone, and its trials go on from their latest checkpoints in another one, as often as "
-    "max_failures allows."
+    "Ctrl-C ends the sweep, and `tunescape resume` continues it; `kill -9 its id` ends only that "
+    "process, and its trials continue from their latest checkpoints in another one, up to "
+    "max_failures times."
 )
 
 

@@ -96,7 +96,7 @@ class PauseWatch(tune.Callback):
 
     def __init__(self, trainable: str, scheduler: str) -> None:
         self._message = (
-            f"scheduler: {scheduler} pauses trials and goes on from their checkpoints, and "
+            f"scheduler: {scheduler} pauses trials and continues them from checkpoints, but "
             f"{trainable} reported none: report one with each result, tune.report(metrics, "
             "checkpoint=…), or use scheduler: asha, median_stopping or fifo"
         )

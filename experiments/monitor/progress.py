@@ -1,4 +1,4 @@
-"""What a sweep shows while it runs: a live table on a terminal, plain lines elsewhere."""
+"""What a sweep shows while it runs: a live table on a terminal and in a notebook, else lines."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from analysis.names import ENV_STEPS, HOST, ITERATION, SECONDS, host_of
 from analysis.numbers import clock, large, short
 from analysis.results.rows import flatten
 from experiments.activity import nothing_to_tell
+from experiments.monitor.notebook_output import NotebookOutput
 from experiments.monitor.progress_budget import Budget, Speeds
 from experiments.monitor.progress_table import STATUS_STYLE, TrialRow, TrialTable
 from experiments.monitor.progress_text import (
@@ -43,9 +44,9 @@ class Progress(tune.Callback):
         mode: "max" or "min".
         total_trials: How many trials the sweep will have; None if that is not known.
         name: The sweep's name.
-        console: Where to write; None writes to standard output. A terminal gets the live table,
-            anything else a line when a trial starts, ends or fails, and after 30 s of silence one
-            that says what runs.
+        console: Where to write; None writes to standard output. A terminal or a notebook gets the
+            live table, anything else a line when a trial starts, ends or fails, and after 30 s of
+            silence one that says what runs.
         seeds: How many seeds a trial trains.
         time_budget_s: The sweep's time limit, if it has one.
         interval_s: Least seconds between two drawings.
@@ -83,7 +84,7 @@ class Progress(tune.Callback):
         self._start = time.monotonic()
         self._last_draw = float("-inf")
         self._last_line = time.monotonic()
-        self._live: Live | None = None
+        self._live: Live | NotebookOutput | None = None
         self._trials: list[Trial] = []
         self._outcomes: dict[str, str] = {}  # of ended trials: was_pruned looks at the result
         self._begun: dict[str, dict[str, Any]] = {}  # the settings that a trial was last seen with
@@ -178,7 +179,8 @@ class Progress(tune.Callback):
             self._live = None
 
     def _is_live(self) -> bool:
-        return self.console.is_terminal and not self.console.is_dumb_terminal
+        console = self.console
+        return console.is_jupyter or (console.is_terminal and not console.is_dumb_terminal)
 
     def _event(self, trials: list[Trial], trial: Trial, what: str) -> None:
         if what == "running":
@@ -196,7 +198,7 @@ class Progress(tune.Callback):
             )
         elif not self._is_live():
             before = self._begun.get(trial.trial_id, {})
-            verb = what if what != "running" else "goes on with" if before else "started"
+            verb = what if what != "running" else "continues with" if before else "started"
             result = trial.last_result or {}
             parts = [f"trial {trial.trial_id} {verb}"]
             if what == "running":
@@ -228,12 +230,17 @@ class Progress(tune.Callback):
         if self._is_live():
             if self._live is None:
                 nothing_to_tell()
-                self._live = Live(console=self.console, auto_refresh=False, transient=False)
+                self._live = self._make_live()
                 self._live.start()
             parts = self._header(trials), Text(self._spent(), style="dim"), self._table(trials)
             self._live.update(Group(*parts), refresh=True)
         elif time.monotonic() - self._last_line >= STATUS_LINE_PERIOD_S:
             self._say(f"{self._line(trials)}{self._running(trials)}")
+
+    def _make_live(self) -> Live | NotebookOutput:
+        if self.console.is_jupyter:
+            return NotebookOutput(self.console)
+        return Live(console=self.console, auto_refresh=False, transient=False)
 
     def _say_end(self, trials: list[Trial]) -> None:
         self._say(self._line(trials))

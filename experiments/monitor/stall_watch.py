@@ -81,7 +81,7 @@ def standstill(waiting: list[Trial], seconds: float) -> str:
             f"No trial has begun to train for {seconds:.0f} s: {len(waiting)} wait, and processes "
             "of this sweep are still starting (they import libraries and make environments and "
             "networks; their resources are reserved). On a loaded machine that takes minutes; if "
-            "it goes on, set-up may wait for something: -vv shows what the processes print."
+            "it continues, set-up may wait for something: -vv shows what the processes print."
         )
     request: Any = waiting[0].placement_group_factory
     bundles = [dict(bundle) for bundle in request.bundles]
@@ -101,7 +101,7 @@ def standstill(waiting: list[Trial], seconds: float) -> str:
             "sweep with Ctrl-C and resume it on a larger cluster with --address."
         )
     if total(free, "CPU") < total(bundles, "CPU") or total(free, "GPU") < total(bundles, "GPU"):
-        return f"{text}Something else holds the rest; the sweep goes on when that is free."
+        return f"{text}Something else uses the rest; the sweep continues when it is free."
     return f"{text}The processes start slowly, or the free resources lie on different nodes."
 
 

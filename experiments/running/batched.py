@@ -68,9 +68,9 @@ def _one_seed(trainable: Any) -> tuple[Any, int]:
         return trainable, 1
     if trainable.parallel > 1:
         raise ConfigError(
-            f"batched: parallel = {trainable.parallel} gives a trial processes of its own; make it "
-            "with parallel=1 and batched=True"
+            f"batched: parallel = {trainable.parallel} gives each trial its own processes; use "
+            "parallel=1 and batched=True"
         )
     if not trainable.batched:
-        raise ConfigError("batched: its seeds are to learn one by one; make it with batched=True")
+        raise ConfigError("batched: the seeds learn one by one; use with_seeds(…, batched=True)")
     return trainable.trainable_class, len(trainable.seeds)

@@ -78,8 +78,8 @@ def _check_samples(spec: SweepSpec, num_samples: int) -> None:
     there = f"{spec.name} has num_samples = {spec.num_samples}"
     if search_kind(spec.search).whole_grid:
         raise SweepError(
-            f"--num-samples {num_samples}: a grid search runs every combination once, so there is "
-            f"nothing to add; {_NEW_SWEEP}, with more values or with `search: random`"
+            f"--num-samples {num_samples}: a grid search runs every combination once and cannot "
+            f"get more; {_NEW_SWEEP}, with more values or with `search: random`"
         )
     reason = scheduler_kind(spec.scheduler).fixed_size
     if reason:

@@ -62,7 +62,7 @@ def fit(
     """
     import ray
 
-    from experiments.internals.tune import own_working_folder
+    from experiments.internals.tune import own_working_folder, uncounted_callbacks
 
     status, folder, mlflow = "KILLED", sweep.folder, prepared.mlflow
 
@@ -77,7 +77,7 @@ def fit(
     with closed_without_ray(folder, close), stop.writing():
         try:
             doing("starting trials")
-            with own_working_folder():
+            with own_working_folder(), uncounted_callbacks():
                 results, interrupted = _interruptible(prepared.tuner.fit, stop)
             if interrupted and lost_ray():
                 raise KeyboardInterrupt

@@ -99,9 +99,9 @@ class Interruption:
                 self.unsaved = f"what trials did after their latest checkpoints, and {RESULTS}"
                 if not received() and not self._unless():
                     self.say(
-                        "Ctrl-C: no trial goes on. Saving the sweep's state and ending the trials' "
+                        "Ctrl-C: all trials stop. Saving the sweep's state and ending the trials' "
                         f"processes takes some seconds; then {RESULTS} are written to "
-                        f"{shown_path(self._folder)}. Ctrl-C again ends all that at once."
+                        f"{shown_path(self._folder)}. Ctrl-C again stops all of this at once."
                     )
                 return
 
@@ -111,8 +111,8 @@ class Interruption:
             name = stop.name if (stop := received()) else "Ctrl-C"
             resume = command_line("resume", self._folder)
             tell(
-                f"\n{name}: ending at once. Not saved: {self.unsaved}. `{resume}` goes "
-                "on from what is.\n"
+                f"\n{name}: ending at once. Not saved: {self.unsaved}. `{resume}` continues "
+                "from the saved state.\n"
             )
         raise KeyboardInterrupt
 

@@ -151,7 +151,7 @@ def run_sweep(
         if scheduler_kind(spec.scheduler).shares_cpus:
             say(
                 console,
-                "resource_changing: every trial has a process of its own (reuse_actors is off)",
+                "resource_changing: every trial has its own process (reuse_actors is off)",
             )
         with sweep_lock(sweep.folder):
             check_storage(sweep.storage, sweep.folder)  # another may have begun it since
@@ -190,7 +190,7 @@ def resume_sweep(
     from experiments.search.build import study_copy
 
     if retry_errored and restart_errored:
-        raise SweepError("failed trials either go on (retry_errored) or start anew, not both")
+        raise SweepError("failed trials either continue (retry_errored) or restart, not both")
     errored: Errored = "retry" if retry_errored else "restart" if restart_errored else "keep"
     console = console or make_console(stderr=True)
     path = expanded(folder).absolute()

@@ -192,7 +192,7 @@ def restore_tuner(
     except (ModuleNotFoundError, AttributeError) as error:  # classes lay elsewhere then
         raise SweepError(
             f"{folder}: the sweep's state was saved by another release of Tunescape ({error}): "
-            "resume it with that one, or run its spec anew under another --name"
+            "resume it with that release, or run its spec under another --name"
         ) from error
     except Exception as error:  # unpickling a damaged file may raise anything
         raise SweepError(f"{folder}: the state of the sweep cannot be read: {error}") from error

@@ -54,8 +54,8 @@ def remove_unsaved(folder: Path) -> None:
     if foreign:
         shown = ", ".join(foreign[:3]) + (f" and {len(foreign) - 3} more" if foreign[3:] else "")
         raise SweepError(
-            f"{folder}: no sweep was ever saved here, and {shown} would be lost if it began anew; "
-            f"`tunescape run {folder / SPEC_FILE} --name …` starts one in a folder of its own"
+            f"{folder}: no sweep was saved here, and a new one would delete {shown}; "
+            f"`tunescape run {folder / SPEC_FILE} --name …` starts one in another folder"
         )
     shutil.rmtree(folder)
 

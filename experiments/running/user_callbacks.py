@@ -73,7 +73,7 @@ class GuardedCallback(tune.Callback):
             setup(*args, **info)
         except Exception as error:
             raise SweepError(
-                f"{self.key}: {self.name} cannot begin: {_said(error)}; mend it, or take it out of "
+                f"{self.key}: {self.name} cannot begin: {_said(error)}; fix it, or remove it from "
                 "the spec"
             ) from error
 
@@ -112,7 +112,7 @@ class GuardedCallback(tune.Callback):
             if kind not in self._told:
                 self._told.add(kind)
                 logger.warning(
-                    "%s: %s failed in %s: %s. The sweep goes on; the same again is not told.",
+                    "%s: %s failed in %s: %s. The sweep continues; repeats are not shown.",
                     self.key,
                     self.name,
                     hook,

@@ -33,7 +33,7 @@ class HyperBandKind(HalvingKind[HyperBandScheduler]):
     needs_all = True
     fixed_size = "its brackets are laid out for the number of trials"
     fixed_budget = (
-        "a longer budget makes other brackets, in which the trials that there are have no place"
+        "a longer budget makes other brackets, and the existing trials do not fit into them"
     )
 
     def build(self, parts: Parts) -> HyperBand:

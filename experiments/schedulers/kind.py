@@ -188,8 +188,8 @@ def _require_stored_buffer(
     if not stored or _BUFFER in space.keys:
         raise document.error(
             PLACE,
-            f"scheduler: {spec.scheduler.algorithm} pauses trials and goes on from their "
-            f"checkpoints, and those of {spec.trainable} hold no replay buffer; set "
+            f"scheduler: {spec.scheduler.algorithm} pauses trials and continues them from "
+            f"checkpoints, but those of {spec.trainable} hold no replay buffer; set "
             f"config.{_BUFFER}: true, or use scheduler: asha, median_stopping or fifo",
         )
 

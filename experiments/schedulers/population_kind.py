@@ -90,7 +90,7 @@ class PopulationKind(SchedulerKind[Options]):
         if not mutated:
             raise document.error(
                 PLACE,
-                f"scheduler: {options.algorithm} needs a search_space: what it mutates is searched",
+                f"scheduler: {options.algorithm} needs a search_space, whose settings it mutates",
             )
         return mutated
 

@@ -104,7 +104,8 @@ class OptunaKind(SearchKind[Optunas]):
         if uri is None:
             if self.options.study_name is not None:
                 raise document.error(
-                    (*PLACE, "study_name"), "search: study_name needs study_storage: where it is"
+                    (*PLACE, "study_name"),
+                    "search: study_name needs study_storage, the place of the study",
                 )
             return
         known = uri.split("://")[0].split("+")[0] in _DATABASES if "://" in uri else bool(uri)

@@ -190,7 +190,7 @@ class StudyCopy:
         if not self._warned:
             self._warned = True
             logger.warning(
-                "The study storage %s does not take trials (%s); the sweep goes on, and they are "
+                "The study storage %s does not take trials (%s); the sweep continues, and they are "
                 "written when it answers.",
                 self._name,
                 first_line(error),

@@ -24,7 +24,7 @@ class Tpe(LearningKind[TpeSearch]):
         if search.group and search.multivariate is False:
             raise document.error(
                 ("search", "group"),
-                "search: group = true needs multivariate: true, as it models settings jointly",
+                "search: group = true needs multivariate: true, because it models settings jointly",
             )
         if search.multivariate is None:
             search.multivariate = bool(search.group) or len(spec.objectives) < 2

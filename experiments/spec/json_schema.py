@@ -156,7 +156,10 @@ def _search_space(description: str) -> Schema:
     space: Schema = {
         "type": "object",
         "properties": {
-            "base": {"type": "string", "description": "A named space that this one changes."},
+            "base": {
+                "type": "string",
+                "description": "A named search space that this one changes.",
+            },
             **dict.fromkeys(KEYWORDS, _FILES),
         },
         "additionalProperties": {"$ref": "#/$defs/Domains"},

@@ -39,9 +39,9 @@ def check_reported(document: Document, place: KeyPath, metric: str, trainable: s
     if metric in _NOT_REPORTED:
         raise document.error(
             place,
-            f"{place[0]}: {metric} is not reported by {trainable}, whose training steps no "
-            f"environment; returns are below {EVALUATION} (config.evaluation_interval), and time "
-            f"is counted by {TRAINED} or training_iteration",
+            f"{place[0]}: {trainable} does not report {metric}, because its training steps no "
+            f"environment; for returns use metrics below {EVALUATION} "
+            f"(config.evaluation_interval), for time {TRAINED} or training_iteration",
         )
 
 

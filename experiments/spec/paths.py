@@ -88,7 +88,7 @@ def command_line(name: str, folder: Path, *options: str) -> str:
 def saved_line(folder: Path) -> str:
     """Return what is left of a sweep or matrix that was cut off, and how it goes on."""
     resume = command_line("resume", folder)
-    return f"everything that was finished is kept: `{resume}` continues it"
+    return f"all finished results are kept: `{resume}` continues"
 
 
 def settle_paths(spec: SweepSpec) -> None:

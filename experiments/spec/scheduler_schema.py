@@ -67,14 +67,14 @@ class MedianStoppingScheduler(_Timed):
     grace_period: PositiveInt | None = None
     """Budget that every trial gets; by default a tenth of `stop`'s value of `time_attr`."""
     min_samples_required: PositiveInt = 3
-    """Trials that a median is taken of at least."""
+    """Least number of trials for a median."""
 
 
 class _Population(_Timed):
     perturbation_interval: PositiveInt | None = None
     """Budget between two exploits; by default a twentieth of `stop`'s value of `time_attr`."""
     quantile_fraction: Annotated[float, Field(gt=0, le=0.5), NUMBER] = 0.25
-    """Share of the population that is replaced, and that it is replaced by."""
+    """Share of the population that is replaced, and the share that replaces it."""
     synch: bool = False
     """Whether all trials wait for each other at each interval."""
     mutations: list[str] | None = None
@@ -91,7 +91,7 @@ class PbtScheduler(_Population):
     burn_in_period: Annotated[int, Field(ge=0), NUMBER] = 0
     """Budget before the first exploit."""
     resample_probability: Probability = 0.25
-    """How often a mutated setting is drawn anew instead of being perturbed."""
+    """Probability that a mutated setting is drawn again instead of perturbed."""
     perturbation_factors: tuple[PositiveFloat, PositiveFloat] = (1.2, 0.8)
     """A setting moves up or down by one of them: a logarithmic one is multiplied by it, a linear
     one moves by `factor - 1` of its range, a choice to its next or previous value."""
@@ -111,17 +111,17 @@ class Pb2Scheduler(_Population):
 
 
 class PbtReplayScheduler(Section):
-    """Repeat the schedule of settings that the winner of a PBT sweep went through."""
+    """Repeat the schedule of settings of a PBT sweep's winner."""
 
     algorithm: Literal["pbt_replay"] = "pbt_replay"
     sweep: FilePath | None = None
     """Folder of the PBT sweep, `runs/<name>`; read once, when the spec is."""
     trial: str | None = None
-    """Which trial's schedule; by default that of the trial with the best last result."""
+    """Trial whose schedule is repeated; by default the one with the best last result."""
     time_attr: str | None = None
-    """What the schedule's budgets count; by default what that sweep's did."""
+    """Unit of the schedule's budgets; by default that of the sweep."""
     schedule: list[tuple[Annotated[float, Field(ge=0), NUMBER], dict[str, Any]]] = []
-    """Budgets from which on settings hold, instead of a sweep: `[[0, {lr: 1e-3}], …]`."""
+    """A schedule instead of a sweep, budgets with settings: `[[0, {lr: 1e-3}], …]`."""
 
 
 class ResourceChangingScheduler(Section):
@@ -129,7 +129,7 @@ class ResourceChangingScheduler(Section):
 
     algorithm: Literal["resource_changing"] = "resource_changing"
     base: Literal["fifo", "asha", "median_stopping"] = "fifo"
-    """Which scheduler decides on trials, with its default options."""
+    """The scheduler, with its default options."""
 
 
 Scheduler = Annotated[

@@ -24,7 +24,7 @@ from experiments.spec.section import (
 
 
 class Objective(Section):
-    """What is optimised."""
+    """The metric to optimise."""
 
     metric: str = "episode_return_mean"
     mode: Literal["max", "min"] = "max"
@@ -40,7 +40,7 @@ class Checkpointing(Section):
 
 
 class Resources(Section):
-    """The Ray that runs the trials. What one trial needs follows from its config."""
+    """The Ray that runs the trials. The resources of a trial follow from its config."""
 
     address: str | None = None
     """A running cluster to join (`ip:port`, or `auto`); by default a Ray on this machine."""
@@ -50,11 +50,11 @@ class Resources(Section):
     custom: dict[str, Annotated[float, Field(gt=0), NUMBER]] = {}
     """Custom resources of the Ray on this machine, e.g. `{simulator: 4}`."""
     per_trial: dict[str, Annotated[float, Field(gt=0), NUMBER]] = {}
-    """What a trial of a trainable of your own needs, e.g. `{CPU: 2, GPU: 0.5}`; by default what
-    the trainable says, or one CPU. What our algorithms need follows from their config."""
+    """Resources of a trial of your own trainable, e.g. `{CPU: 2, GPU: 0.5}`; by default those that
+    it requests, or one CPU. The resources of our algorithms follow from their config."""
     reuse_actors: bool | None = None
-    """Whether a trial takes over the process of a finished one: milliseconds, not seconds. By
-    default where the trainable's class has a `reset_config` of its own."""
+    """Whether a trial reuses the process of a finished one: milliseconds, not seconds. By default
+    if the trainable's class has its own `reset_config`."""
 
     @field_validator("address")
     @classmethod
@@ -93,11 +93,11 @@ class Mlflow(Section):
     system_metrics: bool = False
     """Whether CPU, memory and GPU use of this machine are logged on the sweep's run."""
     max_pending_metrics: PositiveInt = 200_000
-    """Values that wait for a slow server at most; the oldest are dropped, and that is told."""
+    """Most values that wait for a slow server; beyond it the oldest are dropped, with a note."""
 
 
 class Seeds(Section):
-    """Several seeds of every configuration, as one trial that is judged by all of them."""
+    """Several seeds of every configuration as one trial."""
 
     values: Annotated[list[Seed], Field(min_length=1, max_length=MAX_SEEDS)]
     parallel: Count | Literal["auto"] = "auto"
@@ -109,9 +109,9 @@ class Final(Section):
     """The best configurations run again on seeds that the search has not seen."""
 
     top: Annotated[int, Field(gt=0, le=1000), NUMBER] = 3
-    """How many configurations."""
+    """Number of configurations."""
     seeds: Annotated[int, Field(ge=2, le=MAX_SEEDS), NUMBER] = 10
-    """How many held-out seeds each."""
+    """Number of held-out seeds of each."""
 
 
 class Expert(Section):
@@ -125,7 +125,7 @@ class Expert(Section):
 
 
 class Record(Section):
-    """Data that are recorded before the trials, unless that was done already: for `input_`."""
+    """Data to record before the trials for `input_`, unless they exist already."""
 
     train: Expert | None = None
     """The policy that plays; by default actions are uniformly random."""
@@ -140,12 +140,12 @@ class Record(Section):
     """Whether the policy samples actions, instead of taking the most likely ones."""
     seed: Seed = 0
     folder: FilePath | None = None
-    """Where the data lie; by default in `<storage>/data`, named by a digest of this section: a
-    change of it records anew."""
+    """Folder of the data; by default in `<storage>/data`, named by a digest of this section: a
+    changed section records again."""
 
 
 class UserCallback(Section):
-    """A callback of Tune's, and what it is made with."""
+    """A callback of Tune with its arguments."""
 
     class_: Annotated[str, Field(min_length=1, alias="class")]
     """`module:Class` of a `ray.tune.Callback`, or the name of a tracker (`wandb`)."""
@@ -158,7 +158,7 @@ class UserCallback(Section):
 
 
 class SweepSpec(Section):
-    """One sweep: what is trained, what is searched, and how.
+    """One sweep: the trainable, the search space, and the search.
 
     Build it with `experiments.sweep.load.load_spec` (a file) or `experiments.sweep.load.make_spec`
     (a dict): they check the config and the search space against the trainable, which this class
@@ -170,7 +170,7 @@ class SweepSpec(Section):
     config: dict[str, Any] = {}
     """Fixed settings, by canonical name."""
     search_space: dict[str, Any] = {}
-    """Searched settings: domains by setting."""
+    """Searched settings with their domains."""
     search: Search = RandomSearch()
     scheduler: Scheduler = FifoScheduler()
     objective: Objective = Objective()
@@ -184,7 +184,7 @@ class SweepSpec(Section):
     time_budget_s: Annotated[float, Field(gt=0), NUMBER] | None = None
     """Wall-clock budget of the whole sweep, seconds."""
     max_failures: Annotated[int, Field(ge=0), NUMBER] = 1
-    """How often a trial whose process died goes on from its latest checkpoint."""
+    """Restarts of a failed trial from its latest checkpoint."""
     seed: Seed | None = None
     """Seed of the search and, unless `config.seed` is set, of every trial."""
     seeds: Seeds | None = None
@@ -197,12 +197,12 @@ class SweepSpec(Section):
     """Folder that holds the sweep's folder, `<storage>/<name>`."""
     mlflow: Mlflow = Mlflow()
     loggers: list[Literal["json", "csv", "tensorboard", "wandb", "comet", "aim"]] = ["json"]
-    """Besides MLflow: files in each trial's folder, and other trackers by name; `json` is always
-    written, as it is what the analysis reads."""
+    """Files in each trial's folder, and other trackers beside MLflow. `json` is always written,
+    because the analysis reads it."""
     callbacks: list[UserCallback] = []
-    """Callbacks of Tune's: `module:Class` of a `ray.tune.Callback`, or a tracker's name."""
+    """Callbacks of Tune: `module:Class` of a `ray.tune.Callback`, or a tracker's name."""
     record: Record | None = None
-    """Data that are recorded first; `config.input_` is then their folder unless it is set."""
+    """Data to record first. `config.input_` is then their folder unless it is set."""
     _references: dict[str, str] = PrivateAttr(default_factory=dict)
     """Texts with `${env:…}` of keys that may be credentials, by dotted key."""
 

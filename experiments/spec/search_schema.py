@@ -18,7 +18,7 @@ from experiments.spec.section import (
 
 
 class WarmStart(Section):
-    """Trials of an earlier sweep that the search learns from before it makes its first one."""
+    """Trials of an earlier sweep that the search learns from before its first trial."""
 
     folder: FilePath | None = None
     """The earlier sweep's folder, `runs/<name>`."""
@@ -49,7 +49,7 @@ class OptunaSection(_Search):
     """What all of Optuna's samplers share."""
 
     study_storage: FilePath | None = None
-    """Where a copy of the study is kept for optuna-dashboard: a database
+    """Place of a copy of the study for optuna-dashboard: a database
     (`sqlite:///runs/optuna.db`), or the path of a journal file."""
     study_name: str | None = None
     """The study's name in that storage; by default the sweep's."""
@@ -72,7 +72,7 @@ class TpeSearch(LearningSection):
     """Whether settings are modelled jointly (Falkner et al., 2018); by default for one metric."""
     group: bool | None = None
     """Whether conditional settings are modelled jointly with others of the same trials; needs
-    `multivariate`. By default where the space has any."""
+    `multivariate`. By default if the space has any."""
     constant_liar: bool = True
     """Whether running trials count as bad ones, so that parallel trials spread."""
 
@@ -85,7 +85,7 @@ class CmaesSearch(LearningSection):
 
     algorithm: Literal["cmaes"] = "cmaes"
     n_startup_trials: Count = 1
-    """Random trials before the first distribution, which spans the space."""
+    """Random trials before the first distribution, which covers the space."""
     population_size: Annotated[int, Field(ge=4, le=MAX_TRIALS), NUMBER] | None = None
     """Trials of a generation, half of which make the next; by default 4 + 3 ln(settings)."""
 
@@ -108,7 +108,7 @@ class SobolSearch(OptunaSection):
 
     algorithm: Literal["sobol"] = "sobol"
     sequence: Literal["sobol", "halton"] = "sobol"
-    """`sobol` is the more even one where `num_samples` is a power of two."""
+    """`sobol` is more even if `num_samples` is a power of two."""
     scramble: bool = True
     """Whether the sequence is randomised by `seed`; without, it begins at the lower bounds."""
 
@@ -118,11 +118,11 @@ class _Evolution(LearningSection):
     """Trials of a generation, the first of which is random; by default a fifth of `num_samples`,
     from 4 to 50."""
     mutation_prob: Probability | None = None
-    """How often a setting is drawn anew; by default once in a trial."""
+    """Probability that a setting is drawn again; by default once in a trial."""
     crossover_prob: Probability = 0.9
-    """How often a trial has two parents."""
+    """Probability that a trial has two parents."""
     swapping_prob: Probability = 0.5
-    """How often a setting comes from the second parent."""
+    """Probability that a setting comes from the second parent."""
 
 
 class Nsga2Search(_Evolution):

@@ -26,6 +26,7 @@ from search_spaces.loader import (
     spaces_by_trainable,
 )
 from search_spaces.space import SearchSpace, SpaceKeyError
+from trainables import registry
 from trainables.core.config.reference.planned import whats_become_of
 from trainables.core.suggestions import did_you_mean, nearest_name, suggestion
 
@@ -218,13 +219,13 @@ def _own_space(trainable: type) -> str | None:
 
 def _check_fit(document: Document, place: KeyPath, preset: Preset, space: SearchSpace) -> None:
     """Whether a named space's settings are the trainable's."""
-    trainable = trainable_of(document)
-    config_class = getattr(trainable, "config_class", None)
+    config_class = config_class_of(document)
     if config_class is None:
         return
     try:
         space.check(config_class)
     except SpaceKeyError as error:
+        trainable = trainable_of(document)
         own = _own_space(trainable)
         made_for = f" is for {preset.trainable}" if preset.trainable else ""
         hint = did_you_mean([own] if own else [])
@@ -252,10 +253,10 @@ def _unknown_key(document: Document, key: str, known: list[str]) -> str:
         if section is not None and key in section.model_fields:
             return f"unknown key {key!r}; it is a key of {name}: write {name}: {{{key}: …}}"
     likely = suggestion(key, known, cutoff=0.8)
-    if likely:  # a slip of the pen is told at once: the trainable takes seconds to import
+    if likely:
         return f"unknown key {key!r}; allowed: {', '.join(known)}{likely}"
     try:
-        config_class = getattr(trainable_of(document), "config_class", None)
+        config_class = config_class_of(document)
         settings = list(config_class.settings()) if config_class is not None else []
     except (SpecError, AttributeError):
         config_class, settings = None, []
@@ -285,6 +286,17 @@ def trainable_of(document: Document) -> type:
         return resolve_trainable(name)
     except ValueError as error:
         raise document.error(("trainable",), f"trainable: {error}") from None
+
+
+def config_class_of(document: Document) -> Any:
+    """Return the class of the trainable's settings, None if it declares none.
+
+    An algorithm need not be imported for that: see `trainables.registry.config_class_of`.
+    """
+    name = document.data.get("trainable", SweepSpec.model_fields["trainable"].default)
+    if isinstance(name, str) and name in registry.algorithm_names():
+        return registry.config_class_of(name)
+    return getattr(trainable_of(document), "config_class", None)
 
 
 def validate(document: Document) -> SweepSpec:

@@ -21,7 +21,7 @@ def batching_notes(sweep: Sweep) -> list[str]:
     if plan is None:
         return []
     if sweep.spec.seeds is None:
-        return [f"trial_batching: each trial has a process of its own: {plan}"]
+        return [f"trial_batching: each trial has its own process: {plan}"]
     return [_seeds_note(sweep, plan)]
 
 

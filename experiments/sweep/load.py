@@ -39,6 +39,7 @@ from experiments.spec.remote import (
 )
 from experiments.spec.schema import SweepSpec
 from experiments.spec.shape import (
+    config_class_of,
     expand_shorthands,
     require_known_keys,
     require_mapping,
@@ -208,10 +209,7 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
     require_mapping(document, "stop")
     settle_record(document)
     settle_inputs(document)
-    doing("loading the algorithm")
-    trainable = trainable_of(document)
-    config_class = getattr(trainable, "config_class", None)
-
+    config_class = config_class_of(document)
     searched = take_grids_from_config(document)
     inline = SearchSpace.parse_document(document, ("search_space",))
     if is_foreign:
@@ -222,6 +220,10 @@ def _check(document: Document, references: dict[str, str]) -> SweepSpec:
         inline = check_space(document, inline, config_class)
         searched = check_space(document, searched, config_class, root=("config",))
     space = join_spaces(document, base, inline, searched)
+
+    doing("loading the algorithm")
+    trainable = trainable_of(document)
+    config_class = getattr(trainable, "config_class", None)
     space = settle_conditions(document, space, inline.merged(searched), config_class)
     data["search_space"] = space.to_dict()
     rename_metrics(document, trainable)

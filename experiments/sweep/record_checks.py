@@ -30,7 +30,7 @@ def check_record(document: Document, spec: SweepSpec) -> None:
         if section.env is None:
             raise document.error(
                 ("record",),
-                "record: who plays where? It needs `train`, or `env` for random actions",
+                "record: it needs `train`, the policy that plays, or `env` for random actions",
             )
         _try_env(document, spec, ("record", "env"), {"env": section.env})
         return

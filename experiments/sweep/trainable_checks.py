@@ -43,7 +43,7 @@ def settle_trainable(document: Document, spec: SweepSpec, trainable: Any) -> Any
     if spec.seeds is not None and is_function_class(trainable):
         raise document.error(
             ("seeds",),
-            f"seeds: {spec.trainable} is a function, of which a process runs one at a time; run a "
+            f"seeds: {spec.trainable} is a function, and a process runs only one at a time; run a "
             "trial for each seed with search_space.seed: {grid: […]}, or use final",
         )
     if is_own(trainable):
@@ -64,8 +64,8 @@ def _settle_checkpoints(document: Document, spec: SweepSpec, trainable: Any) -> 
         if scheduler_kind(spec.scheduler).pauses:
             raise document.error(
                 ("scheduler",),
-                f"scheduler: {spec.scheduler.algorithm} pauses trials and goes on from their "
-                f"checkpoints, and {spec.trainable} {why}; give the class save_checkpoint and "
+                f"scheduler: {spec.scheduler.algorithm} pauses trials and continues them from "
+                f"checkpoints, but {spec.trainable} {why}; give the class save_checkpoint and "
                 "load_checkpoint, or use scheduler: asha, median_stopping or fifo",
             )
     asked = document.data.get("checkpoint") or {}
@@ -86,8 +86,8 @@ def _settle_reuse(document: Document, spec: SweepSpec, trainable: Any) -> None:
     if asked and changing:
         raise document.error(
             place,
-            "resources.reuse_actors = true: the scheduler resource_changing gives a trial that "
-            "grows a process of its own; leave it out, or use another scheduler",
+            "resources.reuse_actors = true: the scheduler resource_changing starts a new process "
+            "for a trial that grows; leave it out, or use another scheduler",
         )
     if asked and not (rebuilds or has_own(trainable, "reset_config")):
         raise document.error(
@@ -146,7 +146,7 @@ def check_final(document: Document, spec: SweepSpec, space: SearchSpace, trainab
         return
     place: KeyPath = ("final",)
     if not space:
-        raise document.error(place, "final: there is nothing to choose from without search_space")
+        raise document.error(place, "final: it needs a search_space to choose from")
     if len(spec.objectives) > 1:
         raise document.error(
             place, f"final: chooses by one objective, and there are {len(spec.objectives)}; write "

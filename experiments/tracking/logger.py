@@ -323,7 +323,9 @@ class MLflowLogger(tune.Callback):
             call(*args)
         except Exception as error:
             if self._writer is not None:
-                self._writer.warn_once("internal", f"MLflow logging: {error!r}; the sweep goes on.")
+                self._writer.warn_once(
+                    "internal", f"MLflow logging: {error!r}; the sweep continues."
+                )
             logger.debug("MLflow logging failed", exc_info=True)
 
     def _submit(self, run: str | None, call: Any, *args: Any) -> None:

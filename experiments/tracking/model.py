@@ -12,7 +12,8 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -224,16 +225,17 @@ def build_model(policy: Policy, folder: Path, work: Path, description: Model) ->
     logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)
     signature, example = signature_of(policy)
     target = work / "model"
-    pyfunc.save_model(
-        target,
-        python_model=_CODE,
-        artifacts={"policy": str(folder)},
-        code_paths=[str(code)],
-        signature=signature,
-        input_example=example,
-        pip_requirements=_requirements(),
-        mlflow_model=description,
-    )
+    with _unchecked_requirements():
+        pyfunc.save_model(
+            target,
+            python_model=_CODE,
+            artifacts={"policy": str(folder)},
+            code_paths=[str(code)],
+            signature=signature,
+            input_example=example,
+            pip_requirements=_requirements(),
+            mlflow_model=description,
+        )
     _forget_this_machine(description)
     description.save(target / "MLmodel")
     for cache in target.rglob("__pycache__"):
@@ -284,3 +286,20 @@ def _requirements() -> list[str]:
     """The installed versions; of a local build, such as torch's for the CPU, the public one."""
     found: list[Any] = [(name, metadata.version(name).partition("+")[0]) for name in _REQUIREMENTS]
     return [f"{name}=={version}" for name, version in found]
+
+
+@contextmanager
+def _unchecked_requirements() -> Iterator[None]:
+    """Keep MLflow from comparing our requirements with the installed versions, which they are.
+
+    It would list the files of every installed package, which takes a second.
+    """
+    from mlflow.utils import environment
+
+    check = "warn_dependency_requirement_mismatches"
+    theirs = getattr(environment, check)
+    setattr(environment, check, lambda requirements: None)
+    try:
+        yield
+    finally:
+        setattr(environment, check, theirs)

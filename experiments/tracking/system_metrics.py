@@ -50,7 +50,7 @@ class SystemMetrics:
                 if is_last:
                     return
         except Exception as error:  # a reading that fails, a missing library
-            logger.warning("No system metrics are logged: %s. The sweep goes on.", error)
+            logger.warning("No system metrics are logged: %s. The sweep continues.", error)
 
 
 def _monitors() -> list[Any]:

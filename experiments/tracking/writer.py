@@ -252,7 +252,7 @@ class MLflowWriter:
             self.warn_once(
                 "unreachable",
                 f"MLflow at {self.shown_uri} cannot be reached ({first_line(error)}). The "
-                "sweep goes on; its results are logged to MLflow once it answers.",
+                "sweep continues; its results are logged to MLflow once it answers.",
             )
         elif code in _PERMANENT_ERRORS or request.attempts >= _MAX_ATTEMPTS:
             self.warn_once(
@@ -292,7 +292,7 @@ class MLflowWriter:
         )
 
     def _disable(self, reason: str) -> None:
-        self.warn_once("disabled", f"{reason}. The sweep goes on without MLflow.")
+        self.warn_once("disabled", f"{reason}. The sweep continues without MLflow.")
         with self._changed:
             self._disabled = True
             self._queue.clear()

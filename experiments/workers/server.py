@@ -41,6 +41,7 @@ def main() -> None:
     """Serve until the process at the other end of the control socket ends; also be a worker."""
     control = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that end
+    gc.disable()  # what is imported stays; workers collect
     _import_all(_WITHOUT_RAY)
     if (raylet := _next_raylet(control)) is None:
         shutil.rmtree(sys.argv[2], ignore_errors=True)  # it has died, or would
@@ -137,6 +138,7 @@ def _become(worker: _Message, files: list[int], program: str) -> None:
     os.environ.update(worker["variables"])
     os.chdir(worker["folder"])
     _seed_anew()
+    gc.enable()
     sys.path.insert(0, os.path.dirname(program))
     sys.argv = [program, *worker["arguments"]]
     runpy.run_path(program, run_name="__main__")

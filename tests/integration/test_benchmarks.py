@@ -348,3 +348,18 @@ def test_trial_batching_measures_and_draws(tmp_path: Path, drive: Drive) -> None
     assert "times as fast" in drive(trial_batching, "--out", tmp_path, *given)
     assert set(kept(tmp_path / "trial_batching_cost.json")) == {"1", "2"}
     assert (tmp_path / "trial_batching.png").stat().st_size > 10_000
+
+
+def test_small_sweeps(tmp_path: Path) -> None:
+    """In a process of its own: it waits for all that its commands have started."""
+    command = [sys.executable, "-m", "experiments.benchmarks.small_sweeps", "--rounds", "1"]
+    done = subprocess.run(
+        [*command, "--only", "wrong setting", "--out", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    [measured] = kept(tmp_path / "small_sweeps.json")["wrong setting"]["this"]
+    assert 0 < measured["driver"] <= measured["all"] and measured["wall"] > 0
+    assert "wrong setting" in done.stdout

@@ -52,7 +52,7 @@ def test_five_equal_trials_have_one_best_on_screen_in_the_folder_and_in_mlflow(
     assert re.findall(rf"best {METRIC} 4 \((\w+)\)", text)[-1] == first
     assert re.findall(r"trial (\w+) finished .* best so far", text)[-1] == first
     assert re.findall(r"^ *1 +(\w+)", text, re.MULTILINE)[0] == first
-    assert "Of equal values the one reached in fewer env steps" in " ".join(text.split())
+    assert "Equal values rank by fewer env steps to reach them" in " ".join(text.split())
     # In the folder.
     assert best_checkpoint(outcome.results).trial.trial_id == first
     assert outcome.best is not None

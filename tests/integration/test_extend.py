@@ -224,7 +224,7 @@ def test_a_trial_without_checkpoint_cannot_go_on(tmp_path: Path) -> None:
     run_sweep(Sweep.of(make_spec(data(tmp_path, checkpoint={"at_end": False, "frequency": 0}))))
     folder = tmp_path / "sweep"
     before = (folder / "spec.yaml").read_text()
-    with pytest.raises(experiments.SweepError, match="no checkpoint from which it could go on"):
+    with pytest.raises(experiments.SweepError, match="no checkpoint to continue from"):
         resume_sweep(folder, stop={ENV_STEPS: 8 * STEPS})
     assert (folder / "spec.yaml").read_text() == before
     assert yaml.safe_load(before)["stop"] == {ENV_STEPS: 4 * STEPS}

@@ -131,7 +131,7 @@ def test_a_final_that_was_cut_off_goes_on(tmp_path: Path) -> None:
 
 def test_what_no_final_can_be_of(tmp_path: Path) -> None:
     for keys, expected in (
-        ({"search_space": {}}, "nothing to choose from"),
+        ({"search_space": {}}, "needs a search_space to choose from"),
         ({"search_space": {"seed": {"grid": [1, 2]}}, "seed": None}, "both choose the seeds"),
         ({"final": {"top": 2, "seeds": 1}}, "greater than or equal to 2"),
     ):

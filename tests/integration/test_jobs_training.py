@@ -24,7 +24,7 @@ from experiments.cluster.session import sweep_environment
 from experiments.sweep.env_checks import problem_of
 from experiments.sweep.load import load_specs
 
-JOBS = "docs/pages/jobs"
+JOBS = "docs/jobs"
 _BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 _NAMED = re.compile(r"# ([\w.]+)\n")
 

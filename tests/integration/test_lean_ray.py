@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import ray
+from ray._private import utils
 from ray._private.node import Node
 
 from experiments.cluster.session import ray_session, sweep_environment
@@ -56,12 +57,15 @@ def test_only_what_runs_trials_is_started() -> None:
 def test_what_is_asked_for_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
     theirs = (Node.start_api_server, Node.start_log_monitor)
+    looks = utils.get_dashboard_dependency_error
     with lean_ray(follow_logs=True):
         assert (Node.start_api_server, Node.start_log_monitor) == theirs
+        assert utils.get_dashboard_dependency_error == looks
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     with lean_ray(follow_logs=False):
         assert Node.start_api_server not in theirs
         assert Node.start_log_monitor not in theirs
+        assert isinstance(utils.get_dashboard_dependency_error(), ImportError)  # none is imported
 
 
 def test_ray_with_other_inner_names_starts_as_it_does(monkeypatch: pytest.MonkeyPatch) -> None:

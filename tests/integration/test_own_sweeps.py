@@ -101,14 +101,14 @@ def test_what_is_shown_of_a_class_of_ones_own_applies_to_it(
     assert "env steps" not in text and "policy.json" not in text and "evaluate" not in text
     [line] = [line for line in text.splitlines() if line.startswith("Best checkpoint: ")]
     assert outcome.checkpoint is not None and str(outcome.checkpoint.path) in line
-    assert "own_trainables:Quadratic is a trainable of your own" in line
+    assert "own_trainables:Quadratic is your own trainable" in line
     assert (outcome.checkpoint.path / "state.json").is_file()
     page = (outcome.folder / "report.html").read_text()
     assert "tunescape evaluate" not in page and "tunescape export" not in page
     for folder in (outcome.folder, outcome.checkpoint.path.parent, outcome.checkpoint.path):
-        with pytest.raises(ResultsError, match="a trainable of your own leaves checkpoints"):
+        with pytest.raises(ResultsError, match="your own trainable leaves checkpoints"):
             find_policy(folder)
-    with pytest.raises(ResultsError, match="a trainable of your own leaves checkpoints"):
+    with pytest.raises(ResultsError, match="your own trainable leaves checkpoints"):
         export_policy(outcome.folder)
 
 

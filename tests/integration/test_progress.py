@@ -280,4 +280,4 @@ def test_a_trial_that_is_paused_and_goes_on_is_told_once_and_its_new_settings_ar
     trials[0].config = {"lr": 0.005}
     progress.on_trial_start(1, trials, trials[0])
     lines = [line.partition("] ")[2] for line in _output(progress).splitlines()]
-    assert lines == ["trial aaa started  lr=0.001", "trial aaa goes on with  lr=0.005"]
+    assert lines == ["trial aaa started  lr=0.001", "trial aaa continues with  lr=0.005"]

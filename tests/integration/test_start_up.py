@@ -16,7 +16,7 @@ from analysis.results.failures import shown_cause
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.make import make_vector_env
 
-HEAVY = ("torch", "ray.tune", "mlflow", "pandas", "optuna", "matplotlib")
+HEAVY = ("torch", "ray", "mlflow", "pandas", "optuna", "matplotlib")
 PROBE = f"""
 import contextlib, io, json, sys
 from experiments import cli
@@ -41,6 +41,9 @@ COMMANDS = [
     (["run", "typo.yaml"], 2, "did you mean 'num_samples'"),
     (["run", "quickstart", "--set", "num_sample=3"], 2, "did you mean 'num_samples'"),
     (["run", "quickstart", "--set", "trainable=TD3"], 2, "nearest: SAC"),
+    (["run", "quickstart", "--dry-run", "--set", "config.lrr=1"], 2, "did you mean 'lr' (in .tr"),
+    (["run", "quickstart", "--set", "config.gamma=2"], 2, "gamma = 2 is not allowed"),
+    (["run", "quickstart", "--set", "search_space.lrr={uniform: [0, 1]}"], 2, "did you mean 'lr'"),
     (["train", "--algo", "PPOO", "--env", "x", "--stop", "{a: 1}"], 2, "did you mean 'PPO"),
     (["space", "nosuch"], 2, "unknown search space"),
     (["run", "--no-such-option"], 2, "No such option"),

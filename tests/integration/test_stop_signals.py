@@ -105,10 +105,10 @@ def test_ctrl_c_tells_what_is_saved(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 130, output
-    assert output.index("Ctrl-C: no trial goes on") < output.index("The trials have ended.")
+    assert output.index("Ctrl-C: all trials stop") < output.index("The trials have ended.")
     assert re.search("0 pruned, 0 failed, [12] interrupted", output)
     report = (sweep / "report.html").read_text()
-    assert "running or cut off" in report and "stopped early" not in report
+    assert "running or interrupted" in report and "stopped early" not in report
 
 
 @LATER
@@ -121,7 +121,7 @@ def test_the_second_ctrl_c_tells_what_is_not_saved(tmp_path: Path) -> None:
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 130, output
     assert "Ctrl-C: ending at once. Not saved: " in output
-    assert "`tunescape resume runs/sweep` goes on from what is." in output
+    assert "`tunescape resume runs/sweep` continues from the saved state." in output
     assert "Traceback" not in output and "Error" not in output
     done = completed("resume", "runs/sweep", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

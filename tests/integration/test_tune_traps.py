@@ -274,7 +274,7 @@ def test_a_standstill_is_told_with_the_right_numbers(
     assert result.metrics is not None and result.metrics["training_iteration"] == 4
     assert "1 wait, each for (1 CPU) [PACK]" in caplog.text
     assert "The 1 live nodes have (2 CPU)" in caplog.text
-    assert "Something else holds the rest" in caplog.text
+    assert "Something else uses the rest" in caplog.text
 
 
 def test_trials_whose_processes_start_wait_for_nobody_else(

@@ -89,7 +89,9 @@ def test_the_same_seed_draws_the_same_configurations(tmp_path: Path) -> None:
     assert len({config["lr"] for config in configs(first)}) == 2
 
 
-def test_stop_on_a_metric(tmp_path: Path) -> None:
+def test_stop_on_a_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Ray's count of callbacks, for its report of usage, imports MLflow.
+    monkeypatch.delattr("ray.air._internal.usage._count_callbacks")
     outcome = sweep(tmp_path, config={"lr": 0.01}, stop={"episode_reward_mean": 3})
     assert rows(outcome.folder) == {next(iter(rows(outcome.folder))): [1, 2, 3]}
 
@@ -244,7 +246,7 @@ def test_resume_refuses_what_it_cannot_continue(tmp_path: Path) -> None:
     mine.mkdir()
     text = yaml.safe_dump(spec_of(tmp_path)) + "# my notes\n"
     (mine / "spec.yaml").write_text(text)
-    with pytest.raises(experiments.SweepError, match=r"spec.yaml would be lost"):
+    with pytest.raises(experiments.SweepError, match=r"would delete spec.yaml"):
         resume_sweep(mine)
     assert (mine / "spec.yaml").read_text() == text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -42,6 +43,7 @@ class _Told:
             "input": Path("/proc/self/fd/0").resolve(),
             "variables": set(os.environ),
             "A": os.environ.get("A"),
+            "collects": gc.isenabled(),
             "program": Path(sys.argv[0]).name,
         }
 
@@ -133,6 +135,7 @@ def test_a_worker_is_a_fork_of_its_own(_ray: None) -> None:
     assert warm_1 and warm_2
     assert first != second and not {*numbers_1.values()} & {*numbers_2.values()}
     assert Path(f"/proc/{first}/cmdline").read_text().startswith("ray::")
+    assert ray.get(actors[0].process.remote(), timeout=120)["collects"]
 
 
 def test_the_end_of_a_worker_is_no_others(_ray: None) -> None:

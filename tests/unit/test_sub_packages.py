@@ -122,8 +122,9 @@ experiments
     running: activity disk_space errors internals stop_signals terminal environment_file
         output_files spec cluster trial_info schedulers tracking monitor search seeds sweep
         durability
+    watch: errors internals spec trial_info search sweep
     commands: activity errors fitted_columns stop_signals terminal output_files spec cluster
-        tracking search sweep running workers
+        tracking search sweep running watch workers
     cli: errors stop_signals terminal commands
 analysis
     credentials:

@@ -51,13 +51,18 @@ SAMPLED: tuple[Reported, ...] = (
     Reported("episode_return_min", "reward", "the least return of the same episodes"),
     Reported("episode_return_max", "reward", "the greatest return of the same episodes"),
     Reported("episode_len_mean", "env steps", "mean length of the same episodes"),
-    Reported("num_episodes", "episodes", "that ended in this iteration"),
-    Reported("num_episodes_lifetime", "episodes", "that ended since the trial began"),
-    Reported("num_env_steps_sampled", "env steps", "sampled in this iteration, over all slots"),
+    Reported("num_episodes", "episodes", "episodes that ended in this iteration"),
+    Reported("num_episodes_lifetime", "episodes", "episodes that ended since the trial began"),
+    Reported(
+        "num_env_steps_sampled",
+        "env steps",
+        "environment steps sampled in this iteration, over all slots",
+    ),
     Reported(
         "num_env_steps_sampled_lifetime",
         "env steps",
-        "sampled since the trial began: the budget that `stop`, schedulers and plots count in",
+        "environment steps sampled since the trial began: the budget for `stop`, schedulers and "
+        "plots",
     ),
     Reported(
         "env_steps_per_second",
@@ -65,14 +70,16 @@ SAMPLED: tuple[Reported, ...] = (
         "`num_env_steps_sampled` divided by the seconds of this iteration that sampled and "
         "learned; evaluations between iterations do not count",
     ),
-    Reported("num_healthy_workers", "", "env-runner actors that live; 0 where there are none"),
-    Reported("num_env_runner_restarts", "", "env-runner actors that were made again so far"),
+    Reported("num_healthy_workers", "", "live env-runner actors; 0 if there are no actors"),
+    Reported("num_env_runner_restarts", "", "restarts of env-runner actors so far"),
     Reported(
         "num_sub_environment_restarts",
         "",
-        "environments that were replaced so far (`restart_failed_sub_environments`)",
+        "replaced environments so far (`restart_failed_sub_environments`)",
     ),
-    Reported("time/sample_s", "s", "of this iteration, spent on sampling or waiting for samples"),
+    Reported(
+        "time/sample_s", "s", "time of this iteration spent on sampling or waiting for samples"
+    ),
 )
 """Of every algorithm whose training steps an environment."""
 
@@ -80,45 +87,54 @@ COMMON: tuple[Reported, ...] = (
     Reported(
         "num_env_steps_trained_lifetime",
         "env steps",
-        "trained on since the trial began: once for each train batch a step is in, whatever the "
-        "number of epochs; of DQN and SAC rows that were drawn from the buffer",
+        "environment steps trained on since the trial began: a step counts once for each train "
+        "batch that contains it, for any number of epochs; for DQN and SAC rows drawn from the "
+        "buffer",
     ),
     Reported("num_training_step_calls_lifetime", "", "calls of `training_step` so far"),
-    Reported(
-        "num_learner_restarts", "", "learner actors that were made again so far", "`num_learners`"
-    ),
-    Reported("num_cpus", "CPUs", "that Tune holds for the trial", "under Tune"),
-    Reported("num_gpus", "GPUs", "that Tune holds for the trial", "under Tune"),
-    Reported("time/learn_s", "s", "of this iteration, spent on gradient steps"),
+    Reported("num_learner_restarts", "", "restarts of learner actors so far", "`num_learners`"),
+    Reported("num_cpus", "CPUs", "CPUs that Tune holds for the trial", "under Tune"),
+    Reported("num_gpus", "GPUs", "GPUs that Tune holds for the trial", "under Tune"),
+    Reported("time/learn_s", "s", "time of this iteration spent on gradient steps"),
     Reported(
         "time/evaluate_s",
         "s",
-        "of this iteration, spent on an evaluation, or waiting for one; only in iterations that "
-        "have one",
+        "time of this iteration spent on an evaluation, or waiting for one; only in iterations "
+        "with an evaluation",
         _EVALUATED,
     ),
     Reported(
         "evaluation/episode_return_mean",
         "reward",
-        "mean return of the last evaluation's episodes, played with the most likely actions unless "
-        "`evaluation_config` says otherwise. NaN if none has ended: within "
+        "mean return of the last evaluation's episodes, with the most likely actions unless "
+        "`evaluation_config` sets `explore`. NaN if none has ended within "
         "`evaluation_sample_timeout_s`, or within the timesteps of `evaluation_duration`",
         _EVALUATED,
     ),
-    Reported("evaluation/episode_return_min", "reward", "the least of them", _EVALUATED),
-    Reported("evaluation/episode_return_max", "reward", "the greatest of them", _EVALUATED),
-    Reported("evaluation/episode_len_mean", "env steps", "mean length of them", _EVALUATED),
-    Reported("evaluation/num_episodes", "episodes", "that were played to their end", _EVALUATED),
+    Reported(
+        "evaluation/episode_return_min",
+        "reward",
+        "the least of these returns",
+        _EVALUATED,
+    ),
+    Reported(
+        "evaluation/episode_return_max", "reward", "the greatest of these returns", _EVALUATED
+    ),
+    Reported(
+        "evaluation/episode_len_mean", "env steps", "mean length of these episodes", _EVALUATED
+    ),
+    Reported("evaluation/num_episodes", "episodes", "episodes that ended", _EVALUATED),
     Reported(
         "evaluation/num_episodes_cut_off",
         "episodes",
-        "that were cut off, as the timesteps of `evaluation_duration` were played: in no mean",
+        "episodes that were cut off after the timesteps of `evaluation_duration`; the means do "
+        "not include them",
         _EVALUATED,
     ),
     Reported(
         "evaluation/num_env_steps",
         "env steps",
-        "that were played, those of episodes that were cut off included",
+        "environment steps of the evaluation, including those of episodes that were cut off",
         _EVALUATED,
     ),
     Reported(
@@ -133,27 +149,25 @@ COMMON: tuple[Reported, ...] = (
         "training steps behind the weights that were evaluated",
         _EVALUATED,
     ),
-    Reported(
-        "evaluation/num_healthy_workers", "", "evaluation actors that live", _EVALUATED_BY_ACTORS
-    ),
+    Reported("evaluation/num_healthy_workers", "", "live evaluation actors", _EVALUATED_BY_ACTORS),
     Reported(
         "evaluation/num_timeouts",
         "",
-        "actors that were late so far (`evaluation_sample_timeout_s`)",
+        "how often an actor was late so far (`evaluation_sample_timeout_s`)",
         _EVALUATED_BY_ACTORS,
     ),
     Reported(
         "custom_metrics/<name>_<reduce>",
         "",
-        "what callbacks log: `mean`, `min` or `max` over the window that episodes have, or `sum` "
-        "of this iteration",
+        "values that callbacks log: `mean`, `min` or `max` over the window of the episode "
+        "metrics, or `sum` of this iteration",
         _CALLBACKS,
     ),
     Reported(
         "hist_stats/<name>_<reduce>",
         "",
-        "mean, min and max of all numbers in the lists that episodes have as `hist_data`, over the "
-        "window of episodes",
+        "mean, min and max of all numbers in the episodes' `hist_data` lists, over the window of "
+        "episodes",
         _CALLBACKS,
     ),
     Reported(
@@ -165,7 +179,7 @@ COMMON: tuple[Reported, ...] = (
     Reported(
         "evaluation/custom_metrics/<name>_<reduce>",
         "",
-        "what callbacks log in evaluations, over the last one",
+        "values that callbacks log in evaluations, over the last evaluation",
         f"{_EVALUATED}, {_CALLBACKS}",
     ),
 )
@@ -175,8 +189,8 @@ ESTIMATES: tuple[Reported, ...] = (
     Reported(
         f"{ESTIMATED}v_target",
         "discounted return",
-        "what the policy is worth by the estimator of that name: the expected discounted return of "
-        "an episode from where recorded ones begin. NaN where nothing is known",
+        "estimate by the estimator of that name: the policy's expected discounted return of an "
+        "episode from where recorded ones begin. NaN if unknown",
         _METHODS,
     ),
     Reported(f"{ESTIMATED}low", "discounted return", "lower end of its interval", _METHODS),
@@ -187,25 +201,27 @@ ESTIMATES: tuple[Reported, ...] = (
         "mean discounted return of the recorded episodes",
         _METHODS,
     ),
-    Reported(f"{ESTIMATED}v_delta", "discounted return", "`v_target` less `v_behavior`", _METHODS),
+    Reported(f"{ESTIMATED}v_delta", "discounted return", "`v_target` minus `v_behavior`", _METHODS),
     Reported(
         f"{ESTIMATED}v_gain",
         "",
-        "`v_target` / `v_behavior`, as the reference has it; NaN unless `v_behavior` is positive",
+        "`v_target` / `v_behavior`, as in RLlib; NaN unless `v_behavior` is positive",
         _METHODS,
     ),
-    Reported(f"{ESTIMATED}num_episodes", "episodes", "that it was estimated from", _METHODS),
+    Reported(
+        f"{ESTIMATED}num_episodes", "episodes", "recorded episodes behind the estimate", _METHODS
+    ),
     Reported(
         f"{ESTIMATED}effective_sample_size",
         "episodes",
-        "equally weighted ones that would say as much, (sum w)² / sum w² of the importance weights "
-        "w of whole episodes; where it is small the estimate is worth little",
+        "number of equally weighted episodes with the same information, (sum w)² / sum w² of the "
+        "importance weights w of whole episodes; if it is small, the estimate is unreliable",
         f"{_METHODS} with importance weights",
     ),
     Reported(
         f"{ESTIMATED}feature_<number>",
         "",
-        "by how much actions change where this number of the observation is another step's",
+        "how much actions change if this number of the observation is replaced by another step's",
         f"{_METHODS} of the type `FeatureImportance`",
     ),
 )
@@ -216,23 +232,24 @@ LEAGUE: tuple[Reported, ...] = (
     Reported(
         f"league/{MODULE}/elo",
         "Elo",
-        "rating of a learner, fitted to the league's pay-offs (Bradley and Terry, 1952); its first "
-        "learner's first copy has 1000. It says nothing of circles such as rock, paper, scissors",
+        "rating of a learner, fitted to the league's pay-offs (Bradley and Terry, 1952); the "
+        "first copy of the league's first learner has 1000. It does not represent cycles such as "
+        "rock, paper, scissors",
         _LEAGUE,
     ),
     Reported(
         f"league/{MODULE}/win_rate",
         "",
-        "share of a learner's last `win_rate_games` games with others that it won, a draw being "
-        "half a win, since it was frozen last; 0.5 before the first",
+        "share of its last `win_rate_games` games against others that a learner won since it was "
+        "last frozen; a draw is half a win; 0.5 before the first game",
         _LEAGUE,
     ),
     Reported(f"league/{MODULE}/num_copies", "", "frozen copies of a learner", _LEAGUE),
     Reported(
         f"league/{MODULE}/against/<opponent>",
         "",
-        "share of games that a learner has won of an opponent that it has met, older ones counting "
-        "less (`game_decay`), with two drawn games added: its row of the pay-off matrix, with the "
+        "share of games that a learner has won against this opponent, with lower weights for "
+        "older games (`game_decay`) and two added draws: its row of the pay-off matrix, with the "
         "other learners and the last 20 copies",
         _LEAGUE,
     ),
@@ -252,28 +269,28 @@ INTRINSIC: tuple[Reported, ...] = (
     _of_bonus(
         "bonus_mean",
         "reward",
-        "mean over the last experience of what was added to a step's reward for what is new; with "
-        "`intrinsic_gamma` of what their own value function learned from, times eta",
+        "mean bonus added to a step's reward, over the last experience; with `intrinsic_gamma` "
+        "the mean bonus that its own value function learned from, times eta",
     ),
     _of_bonus(
         "intrinsic_share",
         "",
-        "the sum of these over their sum with the sizes of the environment's rewards: 1 means that "
-        "there were none but bonuses",
+        "sum of the bonuses divided by their sum with the absolute rewards of the environment; 1 "
+        "means that all rewards were bonuses",
     ),
     _of_bonus("curr_eta", "", "`eta` at this environment step"),
     _of_bonus(
         "states_visited",
         "states",
-        "different ones so far, among those learned from; with a replay buffer the mean over the "
+        "different states so far in the training data; with a replay buffer the mean over the "
         "iteration's updates",
         f"{_ANY_INTRINSIC} in a Discrete observation space, Counts in any",
     ),
     _of_bonus(
         "inverse_loss",
         "nats",
-        "how wrong the inverse model is about actions: cross-entropies, half the squared errors of "
-        "continuous ones",
+        "error of the inverse model about actions: cross-entropies; for continuous actions half "
+        "the squared errors",
         f"{_INTRINSIC}Curiosity",
     ),
     _of_bonus(
@@ -294,7 +311,7 @@ INTRINSIC: tuple[Reported, ...] = (
         "mean of (V - v)² of the value function of bonuses",
         "`intrinsic_gamma`",
     ),
-    _of_bonus("grad_norm", "", "L2 norm of the gradient of what makes the bonus", _NETWORKS),
+    _of_bonus("grad_norm", "", "L2 norm of the gradient of the networks of the bonus", _NETWORKS),
 )
 """Of every algorithm that explores by rewards for what is new."""
 
@@ -313,19 +330,25 @@ def _of_agents(within: str, which: str, when: str) -> tuple[Reported, ...]:
         Reported(
             f"{within}module/{MODULE}/episode_return_mean",
             "reward",
-            f"mean over {which} and their agents with this policy, of an agent's return",
+            f"mean return of an agent with this policy, over {which}",
             when,
         ),
         Reported(
-            f"{within}module/{MODULE}/episode_return_min", "reward", "the least of them", when
+            f"{within}module/{MODULE}/episode_return_min",
+            "reward",
+            "the least of these returns",
+            when,
         ),
         Reported(
-            f"{within}module/{MODULE}/episode_return_max", "reward", "the greatest of them", when
+            f"{within}module/{MODULE}/episode_return_max",
+            "reward",
+            "the greatest of these returns",
+            when,
         ),
         Reported(
             f"{within}agent/{AGENT}/episode_return_mean",
             "reward",
-            f"mean of an agent's return over {which}",
+            f"mean return of this agent over {which}",
             when,
         ),
     )
@@ -335,7 +358,7 @@ SEVERAL_AGENTS: tuple[Reported, ...] = (
     Reported(
         "num_agent_steps_sampled_lifetime",
         "agent steps",
-        "actions of agents since the trial began, those of policies written by hand included",
+        "actions of agents since the trial began, including those of hand-written policies",
         _MANY,
     ),
     *_of_agents("", "the training episodes of the window", _MANY),
@@ -367,7 +390,7 @@ def older_names(metrics: Mapping[str, Any], older: Mapping[str, str] = OLDER) ->
 
 
 TUNES: tuple[Reported, ...] = (
-    Reported("training_iteration", "", "results so far: one a call of `train()`"),
+    Reported("training_iteration", "", "results so far, one for each call of `train()`"),
     Reported("time_this_iter_s", "s", "wall-clock time of this call, evaluations included"),
     Reported("time_total_s", "s", "the sum of these over the trial's life, pauses left out"),
     Reported("time_since_restore", "s", "the same since the trial was last loaded or begun"),
@@ -379,18 +402,20 @@ SEEDS: tuple[Reported, ...] = (
     Reported(
         "seeds/<objective>/low",
         "as the objective",
-        "lower end of the 95 % percentile bootstrap interval of its interquartile mean, which is "
-        "what the objective's own key holds",
+        "lower end of the 95 % percentile bootstrap interval of the interquartile mean, which is "
+        "the value under the objective's own key",
     ),
     Reported("seeds/<objective>/high", "as the objective", "upper end of it"),
     Reported("seeds/<objective>/min", "as the objective", "the least over the seeds"),
     Reported("seeds/<objective>/max", "as the objective", "the greatest over the seeds"),
-    Reported("seed_<seed>/<objective>", "as the objective", "its value with this seed"),
-    Reported("seed_<seed>/num_env_steps_sampled_lifetime", "env steps", "what this seed has spent"),
-    Reported("num_seeds", "", "seeds of the trial"),
+    Reported("seed_<seed>/<objective>", "as the objective", "the objective's value with this seed"),
     Reported(
-        "median_seed", "", "the seed whose objective is the median: its policy is the trial's"
+        "seed_<seed>/num_env_steps_sampled_lifetime",
+        "env steps",
+        "environment steps sampled with this seed",
     ),
+    Reported("num_seeds", "", "seeds of the trial"),
+    Reported("median_seed", "", "the seed with the median objective: its policy is the trial's"),
 )
 """What a trial of several seeds (`seeds: 5`) adds; every other metric is the mean over seeds."""
 
@@ -429,8 +454,8 @@ TOTAL_LOSS_WITH_KL = TOTAL_LOSS._replace(
 ENTROPY = learned(
     "entropy",
     "nats",
-    "mean entropy of the action distribution; of several independent actions the sum. Near 0: the "
-    "policy hardly explores any more",
+    "mean entropy of the action distribution; for several independent actions the sum. Near 0: "
+    "the policy hardly explores any more",
 )
 LR = learned("curr_lr", "", "the learning rate at this environment step")
 ENTROPY_COEFF = learned("curr_entropy_coeff", "", "`entropy_coeff` at this environment step")
@@ -438,7 +463,9 @@ GRAD_NORM = learned(
     "grad_norm", "", "L2 norm of the gradient before clipping; far above `grad_clip`: steps are cut"
 )
 ADVANTAGE_STD = learned(
-    "advantage_std", "reward", "standard deviation of the train batch's advantages, as estimated"
+    "advantage_std",
+    "reward",
+    "standard deviation of the train batch's advantages, before normalisation",
 )
 EXPLAINED_VAR = learned(
     "vf_explained_var",
@@ -449,7 +476,7 @@ EXPLAINED_VAR = learned(
 CLIP_FRACTION = learned(
     "clip_fraction",
     "",
-    "fraction of rows whose ratio lies outside [1 - `clip_param`, 1 + `clip_param`]",
+    "fraction of rows with a ratio outside [1 - `clip_param`, 1 + `clip_param`]",
 )
 HALF_VALUE_LOSS = learned("vf_loss", "reward²", "half the mean of (V - v)², v the value targets")
 ASYNCHRONOUS = (
@@ -464,10 +491,12 @@ ASYNCHRONOUS = (
     learned(
         "policy_lag",
         "versions",
-        "by how many broadcasts the weights that sampled were behind, mean over the batch's "
+        "number of broadcasts by which the sampling weights were behind, mean over the batch's "
         "fragments; 0: on-policy",
     ),
-    learned("num_env_steps_trained", "env steps", "of the last update's train batch"),
-    Reported("learner_queue_length", "train batches", "that wait for learner actors"),
+    learned(
+        "num_env_steps_trained", "env steps", "environment steps in the last update's train batch"
+    ),
+    Reported("learner_queue_length", "train batches", "train batches that wait for learner actors"),
 )
 """Of algorithms that learn from fragments as they come."""

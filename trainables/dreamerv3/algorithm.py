@@ -38,7 +38,11 @@ class DreamerV3(OffPolicy):
             "parts: of symlogs, and of pixels in [0, 1]",
         ),
         learned("reward_loss", "nats", "mean cross-entropy of predicted rewards"),
-        learned("continuation_loss", "nats", "mean cross-entropy of whether an episode goes on"),
+        learned(
+            "continuation_loss",
+            "nats",
+            "mean cross-entropy of the prediction whether an episode continues",
+        ),
         learned(
             "dynamics_loss",
             "nats",
@@ -48,19 +52,21 @@ class DreamerV3(OffPolicy):
         learned("policy_loss", "", "mean of -w (log pi(a|s) A + `entropy_scale` H) over dreams"),
         learned("critic_loss", "nats", "mean cross-entropy with dreamed returns, and slow critic"),
         learned("replay_critic_loss", "nats", "the same of returns of replayed rewards"),
-        learned("prior_entropy", "nats", "entropy of z before anything is seen"),
-        learned("posterior_entropy", "nats", "entropy of z given what is seen"),
+        learned("prior_entropy", "nats", "entropy of z before the observation"),
+        learned("posterior_entropy", "nats", "entropy of z given the observation"),
         learned("dreamed_reward_mean", "reward", "mean reward of dreamed steps"),
         learned("dreamed_return_mean", "discounted return", "mean lambda-return of dreamed steps"),
         learned(
             "return_scale",
             "discounted return",
-            "what advantages are divided by: the range from the 5th to the 95th percentile of "
-            "dreamed returns, at least 1",
+            "divisor of advantages: the range from the 5th to the 95th percentile of dreamed "
+            "returns, at least 1",
         ),
         learned("v_mean", "discounted return", "mean V(s) of dreamed states"),
         ENTROPY._replace(meaning="mean entropy of the actor in dreamed states"),
-        learned("world_model_grad_norm", "", "L2 norm of the world model's gradient, unclipped"),
+        learned(
+            "world_model_grad_norm", "", "L2 norm of the world model's gradient before clipping"
+        ),
         learned("actor_grad_norm", "", "the same of the actor's"),
         learned("critic_grad_norm", "", "the same of the critic's"),
         learned(

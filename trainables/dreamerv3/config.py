@@ -57,13 +57,11 @@ class DreamerV3Config(OffPolicyConfig):
         choices=tuple(SIZES),
         fixed="it is what the networks are built of",
     )
-    training_ratio: float = setting(
-        256.0, "training", "replayed steps per sampled step, of which gradients are taken", gt=0
-    )
+    training_ratio: float = setting(256.0, "training", "replayed steps per sampled step", gt=0)
     batch_size_B: int = setting(
         16,
         "training",
-        "sequences of one gradient step of a learner, B",
+        "sequences per gradient step of a learner, B",
         ge=1,
         harmless=(1, 4096),
         risk=MEMORY,
@@ -88,19 +86,22 @@ class DreamerV3Config(OffPolicyConfig):
         0.99, "training", "decay of the moving percentiles of returns", ge=0, lt=1
     )
     free_nats: float = setting(
-        1.0, "training", "divergences below it, summed over the latents, count nothing, nats", ge=0
+        1.0,
+        "training",
+        "divergences below this value, summed over the latents, do not count, nats",
+        ge=0,
     )
     dynamics_loss_scale: float = setting(
-        1.0, "training", "weight of what makes the prior like the posterior, beta_dyn", ge=0
+        1.0, "training", "weight of the loss that moves the prior to the posterior, beta_dyn", ge=0
     )
     representation_loss_scale: float = setting(
-        0.1, "training", "weight of what makes the posterior like the prior, beta_rep", ge=0
+        0.1, "training", "weight of the loss that moves the posterior to the prior, beta_rep", ge=0
     )
     replay_critic_loss_scale: float = setting(
         0.3, "training", "weight of the critic's loss on returns of real rewards", ge=0
     )
     slow_critic_scale: float = setting(
-        1.0, "training", "weight of the critic's staying near its slow copy", ge=0
+        1.0, "training", "weight of the loss that keeps the critic near its slow copy", ge=0
     )
     world_model_lr: float | list[Any] | None = setting(
         None, "training", "learning rate of the world model; None: lr", ge=0, schedule=True
@@ -114,23 +115,23 @@ class DreamerV3Config(OffPolicyConfig):
     warmup_updates: int | None = setting(
         None,
         "training",
-        "gradient steps over which learning rates rise from 0; None: as model_size says, 1000 from "
-        "XS on, fewer for the smaller ones",
+        "gradient steps over which learning rates rise from 0; None: by model_size, 1000 from XS "
+        "on, fewer for the smaller ones",
         ge=0,
     )
     use_float16: bool = setting(
         False,
         "training",
-        "take the products of an update, of matrices and of convolutions, in bfloat16; parameters, "
-        "optimiser, norms and losses stay float32, and so does acting",
+        "compute matrix products and convolutions of an update in bfloat16; parameters, "
+        "optimiser, norms, losses and acting stay float32",
     )
     # What differs from the base class by default.
     gamma: float = setting(0.997, "training", "discount factor, gamma", ge=0, le=1)
     lr: float | list[Any] | None = setting(  # type: ignore[assignment]
         None,
         "training",
-        "learning rate of the optimiser, alpha; None: as model_size says, 4e-5 from XS on, more "
-        "for the smaller ones",
+        "learning rate of the optimiser, alpha; None: by model_size, 4e-5 from XS on, more for "
+        "the smaller ones",
         ge=0,
         schedule=True,
     )
@@ -138,8 +139,8 @@ class DreamerV3Config(OffPolicyConfig):
     grad_clip_by: str = setting(
         "adaptive",
         "training",
-        "clip elements by value, each tensor by its norm, all by their global norm, or each tensor "
-        "by its norm over that of its parameters",
+        "clip elements by value, each tensor by its norm, all by their global norm, or each "
+        "tensor by the ratio of its norm to that of its parameters",
         choices=("value", "norm", "global_norm", "adaptive"),
     )
     tau: float = setting(
@@ -148,8 +149,8 @@ class DreamerV3Config(OffPolicyConfig):
     target_network_update_freq: int = setting(
         0,
         "training",
-        "environment steps between target updates, gradient steps where training steps no "
-        "environment; 0: after every gradient step",
+        "environment steps between target updates (gradient steps if training steps no "
+        "environment); 0: after every gradient step",
         ge=0,
     )
     replay_buffer_config: dict[str, Any] = setting(
@@ -161,8 +162,8 @@ class DreamerV3Config(OffPolicyConfig):
     frame_stack: int | None = setting(
         None,
         "environment",
-        "how many of the last observations are seen as one, k: 1, of Atari games, too, as the "
-        "world model remembers those before; None: 1",
+        "number k of last observations that form one observation: 1, also for Atari games, "
+        "because the world model remembers earlier ones; None: 1",
         ge=1,
         le=1024,
         fixed="it is what the networks are built of",

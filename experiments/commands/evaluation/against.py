@@ -256,8 +256,8 @@ def _seats(
     if not left_out:
         return taken, []
     return taken, [
-        f"{player.policy_id} was trained as {', '.join(map(str, taken))} and plays no other "
-        f"agent; --seat {left_out[0]} asks for another."
+        f"{player.policy_id} was trained as {', '.join(map(str, taken))} and plays only there; "
+        f"--seat {left_out[0]} chooses another agent."
     ]
 
 
@@ -277,7 +277,7 @@ def _table(
     from experiments.commands.evaluation.human.typed_action import check_can_be_typed
 
     if terminal is None:
-        raise ExperimentError(f"--opponent {HUMAN}: there is no terminal to type in")
+        raise ExperimentError(f"--opponent {HUMAN}: needs a terminal for your input")
     for group in against(groups, seats):
         check_can_be_typed(group.action_space, group.agents[0])
     return HumanTable(terminal, episodes, player.policy_id, player.config.action_mask_key)

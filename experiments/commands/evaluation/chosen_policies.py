@@ -30,8 +30,8 @@ def stored_agents(source: PolicySource) -> tuple[dict[str, Path], dict[str, Any]
     """
     if source.is_graph:
         raise ExperimentError(
-            f"{source.folder} is an exported graph; against an opponent plays a policy, which a "
-            "checkpoint or `tunescape export --format policy` has"
+            f"{source.folder} is an exported graph and cannot play against an opponent; give a "
+            "checkpoint, or an export with `tunescape export --format policy`"
         )
     folders = source.policies or {source.folder.name: source.folder}
     (metadata,) = load_part(next(iter(folders.values())), "policy", ["metadata"])

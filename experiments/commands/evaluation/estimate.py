@@ -133,8 +133,8 @@ def show_estimates(found: PolicyEstimates, console: Console, form: str) -> None:
     acts = "draws its actions" if found.explore else "takes the most likely actions"
     table = make_table(
         f"Estimated return of an episode, discounted by {found.gamma:g}",
-        "recorded: what the recorded episodes earned; effective: on how many of them the estimate "
-        "rests (importance weights). An estimate is no episode that was seen.",
+        "recorded: the mean return of the recorded episodes; effective: the effective number of "
+        "episodes (importance weights). The estimate is not the return of played episodes.",
     )
     table.add_column("estimator")
     names = ("estimate", "95 % interval", "recorded", "effective", "episodes")

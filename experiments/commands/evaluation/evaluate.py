@@ -111,7 +111,9 @@ def evaluate_folder(
             raise ExperimentError("--open-loop: no policy of several agents has a world model")
         if opponent is not None:
             if policy_mapping is not None:
-                raise ExperimentError("--policy-mapping: with --opponent, --seat says who acts")
+                raise ExperimentError(
+                    "--policy-mapping: not allowed with --opponent; choose the agent with --seat"
+                )
             if videos:
                 raise ExperimentError("--video: games against an --opponent are not filmed")
             from experiments.commands.evaluation.against import evaluate_against

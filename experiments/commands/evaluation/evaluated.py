@@ -118,19 +118,18 @@ def notes_of(ended: int, asked: int, filmed_apart: bool, left_out: list[str]) ->
     notes = []
     if ended < asked:
         notes.append(
-            f"Interrupted: {ended} of {asked} episodes had ended. Those that were cut off are "
-            "missing, long ones rather than short ones."
+            f"Interrupted: {ended} of {asked} episodes had ended. The others are missing, and "
+            "long episodes are more often among them."
         )
     if filmed_apart:
         notes.append(
-            "This environment steps all slots at once, where none can be filmed: the filmed "
-            "episodes, and those beside them, are of separate environments, with other random "
-            "streams than without a video."
+            "This environment steps all slots at once and cannot be filmed. All episodes are from "
+            "separate environments, with other random streams than without a video."
         )
     if left_out:
         notes.append(
             f"Left out of the trace, because they are large: {', '.join(left_out)} "
-            "(--trace-images takes them in)."
+            "(--trace-images includes them)."
         )
     return notes
 

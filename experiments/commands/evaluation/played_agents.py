@@ -92,7 +92,7 @@ def _loaded(
     if SEVERAL_AGENTS not in metadata:
         raise ExperimentError(
             f"{source.folder} holds the policies {', '.join(policies)} of an environment with one "
-            "agent, which the class that trained them deals out; evaluate one of them"
+            "agent; only the class that trained them knows when each acts; evaluate one of them"
         )
     if not source.policies:  # a folder of its own may have any name
         learned = [m for m, spec in _specs(metadata).items() if spec["policy_class"] is None]
@@ -149,7 +149,7 @@ def _config(
     elif isinstance(told.get(_MAPPING), UntrustedName) and not is_findable(told[_MAPPING]):
         raise ExperimentError(
             f"{source.folder}: the policies were mapped to agents by {str(told[_MAPPING])!r}, "
-            f"which cannot be found again; give {_HOW}"
+            f"which cannot be found; give {_HOW}"
         )
     told["policies"] = {
         m: {**spec, "config": {}} if explore is not None and spec["policy_class"] is None else spec
@@ -169,7 +169,7 @@ def _refuse_missing(source: PolicySource, policies: Collection[str], mapping: An
     for policy_id in mapping.values() if isinstance(mapping, Mapping) else ():
         if policy_id not in policies:
             raise ExperimentError(
-                f"{source.folder} holds no policy {policy_id!r}, for which agents are meant; there "
-                f"are {', '.join(policies)}: give --policy-mapping, e.g. "
+                f"{source.folder} holds no policy {policy_id!r}, to which agents are mapped; it "
+                f"holds {', '.join(policies)}: give --policy-mapping, e.g. "
                 f"'{OTHERS}={next(iter(policies))}'"
             )

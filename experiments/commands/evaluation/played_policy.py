@@ -60,7 +60,7 @@ def played_policy(
 
     source = folder if isinstance(folder, PolicySource) else find_policy(folder)
     if plays_agents(source):
-        raise ExperimentError(f"{source.folder} plays with several agents; allowed: one of one")
+        raise ExperimentError(f"{source.folder} plays with several agents; allowed: one agent")
     trust = trust_in(source.folder, POLICY, trust)
     if env is None:  # networks and environment in one error
         refuse(stored_doubts(source.folder), trust, str(source.folder))
@@ -108,7 +108,7 @@ def environment_of(
     known = as_trained.get("env")
     environment = env if env is not None else known
     if not environment:
-        raise ExperimentError(f"{folder} does not say on which environment: name it with --env")
+        raise ExperimentError(f"{folder} names no environment: give one with --env")
     slots = as_trained.get("num_envs")
     told: dict[str, Any] = {
         "env": environment,

@@ -162,8 +162,8 @@ def _no_policy(folder: Path, checkpoint: Path, value: str = "") -> ResultsError:
 
     best = "" if checkpoint == folder else f"; the best one is {shown_path(checkpoint)}{value}"
     return ResultsError(
-        f"{folder} holds no policy: a trainable of your own leaves checkpoints for the code that "
-        f"wrote them{best}"
+        f"{folder} holds no policy: your own trainable leaves checkpoints, which only its code "
+        f"reads{best}"
     )
 
 
@@ -189,7 +189,7 @@ def _of_trial(folder: Path) -> PolicySource:
                 f"{folder}: the trial has no checkpoint (status {trial.status})"
             ) from None
         latest = paths[-1]
-        chosen = f"the trial's latest checkpoint {latest.name}: no result says how good it was"
+        chosen = f"the trial's latest checkpoint {latest.name}: no result rates it"
     else:
         latest = best.path
         chosen = f"the trial's best checkpoint {latest.name}: {metric} {best.value:.4g}"
@@ -215,7 +215,7 @@ def objective_of(sweep: Path) -> tuple[str, str]:
 def _of_seeds(checkpoint: Path) -> str:
     if not (checkpoint / "seeds.json").is_file():
         return ""
-    return "of several seeds, the median one's policy"
+    return "the policy of the median seed"
 
 
 def _and(text: str) -> str:

@@ -41,15 +41,17 @@ def standing_lines(versus: Versus) -> list[str]:
     if repeated := [seat for seat, own in played if own.games > 1 and own.num_courses == 1]:
         where = "" if len(repeated) == len(played) else f" as {', '.join(repeated)}"
         lines.append(
-            f"All games{where} took the same course: neither player nor the environment left "
-            "anything to chance, and intervals say nothing. --explore samples actions."
+            f"All games{where} were the same: neither the players nor the environment act at "
+            "random, and intervals say nothing. --explore samples actions."
         )
     if tally.draws == tally.games and any(tally.returns):
-        lines.append("All agents returned the same in each game, as those do that share rewards.")
+        lines.append(
+            "All agents had the same return in each game, as agents with shared rewards do."
+        )
     counts = {own.games for _, own in played}
     if len(counts) > 1:
         lines.append(
-            "Seats had different numbers of games: a seat that is an advantage weighs more."
+            "Seats had different numbers of games, so an advantage of one seat biases the total."
         )
     return lines
 

@@ -68,7 +68,7 @@ class Summary:
         known = ", ".join(f"{100 * held:.0f} % at {n}" for n, held in COVERAGE.items())
         return (
             f"The intervals of {self.episodes} episodes are rough: play {ENOUGH_EPISODES} or more "
-            f"to compare policies. (Of skewed returns a 95 % interval holds the mean in {known} "
+            f"to compare policies. (For skewed returns a 95 % interval holds the mean in {known} "
             "episodes.)"
         )
 

@@ -123,7 +123,7 @@ def summarise(
     from trainables.runtime.offline.inputs import find_source
 
     if "sampler" in items:
-        raise ExperimentError("'sampler' is what is sampled in training: there are no files of it")
+        raise ExperimentError("'sampler' stands for the samples of training, which have no files")
     source = find_source(
         items[0] if len(items) == 1 else list(items), input_config, actions_normalized=normalized
     )

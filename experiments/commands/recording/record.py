@@ -158,7 +158,7 @@ def record_folder(
             progress=progress,
         )
     if policy_mapping is not None:
-        raise ExperimentError("--policy-mapping: one agent plays; allowed: without it")
+        raise ExperimentError("--policy-mapping: not allowed with one agent")
     if source is None:
         assert env is not None
         played = PlayedPolicy(
@@ -314,8 +314,8 @@ def check_target(folder: Path, *, append: bool) -> None:
         raise ExperimentError(f"{folder} is a file; allowed: a folder")
     if not append and folder.is_dir() and any(folder.iterdir()):
         raise ExperimentError(
-            f"{folder} holds something already, and is never overwritten: --append adds to the "
-            "data there, or choose another folder"
+            f"{folder} is not empty, and is never overwritten: add to its data with --append, or "
+            "choose another folder"
         )
 
 

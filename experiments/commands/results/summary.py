@@ -56,7 +56,7 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
     if outcome.pareto_table is not None:
         _show_pareto(outcome.pareto_table, outcome.num_trials, console)
     if never_replaced(outcome, spec):
-        say(console, f"{spec.scheduler.algorithm} replaced no trial: all kept their settings")
+        say(console, f"{spec.scheduler.algorithm} replaced no trial: all settings are unchanged")
     _show_failures(outcome, console)
     if outcome.best is not None:
         say(console, f"Best policy: {shown_path(outcome.best)}")
@@ -77,7 +77,7 @@ def show_outcome(outcome: Outcome, spec: SweepSpec, console: Console) -> None:
         if path is not None:
             say(console, f"{name}: {shown_path(path)}")
     if outcome.interrupted:
-        say(console, "Interrupted: everything that was finished is kept.")
+        say(console, "Interrupted: all finished results are kept.")
     for line in next_commands(outcome, spec):
         say(console, line)
 
@@ -99,8 +99,8 @@ def why_no_policy(outcome: Outcome, spec: SweepSpec) -> str:
         best = outcome.checkpoint
         return (
             f"Best checkpoint: {shown_path(best.path)} ({spec.objective.metric} "
-            f"{cell(best.value)}), for the code that wrote it: {spec.trainable} is a trainable of "
-            "your own, which has checkpoints rather than a policy to play or export"
+            f"{cell(best.value)}). {spec.trainable} is your own trainable, so there is no policy "
+            "to play or export"
         )
     trainable = resolve_trainable(spec.trainable)
     if is_own(trainable):
@@ -109,9 +109,9 @@ def why_no_policy(outcome: Outcome, spec: SweepSpec) -> str:
         if outcome.interrupted:  # perhaps before anything could leave one
             return f"No checkpoint: {outcome.note}"
         if is_function_class(trainable):
-            how = "tune.report(metrics, checkpoint=…) leaves one"
+            how = "to leave one, call tune.report(metrics, checkpoint=…)"
         else:
-            how = "save_checkpoint and the spec's checkpoint.at_end leave one"
+            how = "to leave one, define save_checkpoint and set checkpoint.at_end in the spec"
         return f"No checkpoint: {spec.trainable} left none ({how})"
     return f"No policy was exported: {outcome.note}"
 
@@ -122,7 +122,7 @@ def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
 
     commands = []
     if outcome.num_trials and outcome.report is None:
-        commands.append((command_line("report", outcome.folder), "write a page about all of it"))
+        commands.append((command_line("report", outcome.folder), "write a report page"))
     if spec.mlflow.enabled:
         commands.append((command_line("ui", outcome.folder), "compare the trials in MLflow"))
     if outcome.best is not None and not names_no_environment(outcome.best):
@@ -133,11 +133,11 @@ def next_commands(outcome: Outcome, spec: SweepSpec) -> list[str]:
         retry = f"{command_line('resume', outcome.folder)} --retry-errored"
         again = "run the failed trials again from their latest checkpoints"
         if outcome.all_failed and not has_results(outcome.folder):
-            again = "run them again; a mended spec runs anew under the same name"
+            again = "run them again; or correct the spec and run it under the same name"
         commands.append((retry, again))
     else:
         commands.append(
-            (command_line("resume", outcome.folder), "continues a sweep that was cut off")
+            (command_line("resume", outcome.folder), "continue the sweep if it was interrupted")
         )
     width = max(len(command) for command, _ in commands)
     return ["Next:", *(f"  {command:<{width}}  # {what}" for command, what in commands)]
@@ -171,11 +171,11 @@ def _show_effects(frame: pd.DataFrame, metric: str, console: Console) -> None:
     """Which settings mattered, from the largest effect to the least."""
     from analysis.importance.effects import level_label
 
-    paired = "trials that differ in nothing else" if frame["paired"].all() else "independent trials"
+    paired = "trials that differ only in it" if frame["paired"].all() else "independent trials"
     table = make_table(
         f"{metric}: effect of each setting at the end of training",
         f"{100 * frame.attrs['confidence']:g} % intervals for all settings together, from "
-        f"{paired}; an effect whose interval includes 0 may be none.",
+        f"{paired}; if an interval includes 0, there may be no effect.",
     )
     table.add_column("#", justify="right")
     for name in ("setting", "best", "worst"):
@@ -201,7 +201,7 @@ def _show_pareto(frame: pd.DataFrame, num_trials: int, console: Console) -> None
     objectives = frame.attrs["objectives"]
     table = make_table(
         f"Pareto-optimal: {len(frame)} of {num_trials} trials",
-        "Each is better than every other trial in at least one objective.",
+        "No other trial is as good in all objectives and better in one.",
     )
     settings = [column for column in frame.columns if column.startswith("config/")]
     table.add_column("trial", no_wrap=True)
@@ -246,18 +246,18 @@ def batching_line(trials: Sequence[TrialRecord]) -> str:
         return ""
     took = (
         f"trial_batching: {count(found.trials, 'trial')} in {count(found.processes, 'process')} "
-        f"trained for {duration(found.seconds)}, without each one's first iteration."
+        f"trained for {duration(found.seconds)}, without the first iteration of each."
     )
     if not found.num_alone:
         return (
-            f"{took} What that saved is not known: no trial was alone in its process for an "
-            "iteration, from which it could be estimated."
+            f"{took} The saved time is not known: no trial was alone in its process for an "
+            "iteration."
         )
     return (
         f"{took} One at a time in each process they would have taken about "
-        f"{duration(found.one_by_one_s)}: an estimate, from "
-        f"{count(found.num_alone, 'iteration')} of trials that were alone in their process "
-        f"(median {duration(found.alone_s)})."
+        f"{duration(found.one_by_one_s)} (estimated from "
+        f"{count(found.num_alone, 'iteration')} of trials that were alone in their process, "
+        f"median {duration(found.alone_s)})."
     )
 
 
@@ -265,8 +265,8 @@ def show_final(final: Final, spec: SweepSpec, console: Console) -> None:
     """Show the configurations of the final: the search's estimate, the held-out one, the winner."""
     table = make_table(
         f"{spec.objective.metric}: the best configurations on {len(final.seeds)} held-out seeds",
-        "search: the value at the end of the search's trial, and the best one that it ever "
-        "reported; optimism: by how much the former is better than the held-out IQM.",
+        "search: the value at the end of the trial in the search; its best: the best value there; "
+        "optimism: how much better 'search' is than the held-out IQM.",
     )
     table.add_column("trial", no_wrap=True)
     for name in ("search", "its best", "held-out IQM", "95 % interval", "optimism", ""):
@@ -289,8 +289,8 @@ def show_final(final: Final, spec: SweepSpec, console: Console) -> None:
     lines = [interval_caution(min(judged, default=len(final.seeds)))]
     if final.winner is not None:
         lines.append(
-            f"The winner is chosen by its held-out IQM; best/ holds the policy of its median "
-            f"held-out seed, {final.winner.median_seed}."
+            f"The winner has the best held-out IQM. best/ holds the policy of its median held-out "
+            f"seed, {final.winner.median_seed}."
         )
         lines.append(winner_caution(final.candidates))
     if final.failures:

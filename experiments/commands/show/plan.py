@@ -69,7 +69,7 @@ def show_plan(
     lines += [f"# {note}" for note in sweep.notes]
     lines += [f"# a trial may have: {dump_flow(_rounded(e))}" for e in _examples(sweep)]
     if not whole:
-        lines.append("# what is not shown is at its default: -v shows it")
+        lines.append("# settings at their defaults are not shown: -v shows them")
     say(console, "\n".join(lines))
     check_replaceable(sweep.folder, overwrite=overwrite)
 

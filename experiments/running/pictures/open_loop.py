@@ -50,7 +50,7 @@ def first_episode_of(policy: Actable, out: Path) -> FirstEpisode:
     if out.suffix in FILMS:
         if not policy.observations.preprocessor.spec.images:
             raise ExperimentError(
-                f"--open-loop {out}: the policy sees no images, of which a film could be; allowed: "
+                f"--open-loop {out}: the policy sees no images, so there can be no film; allowed: "
                 f"names that end in {', '.join(PICTURES)}"
             )
         if out.suffix == ".mp4":

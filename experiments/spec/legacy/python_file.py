@@ -84,7 +84,7 @@ def _imported(file: Path) -> Any:
     try:
         return importlib.import_module(file.stem)
     except SystemExit:
-        raise SpecError(f"{file}: it ends the command as it is read (sys.exit, argparse)") from None
+        raise SpecError(f"{file}: reading the file ends the command (sys.exit, argparse)") from None
     except Exception as error:  # whatever a user's code raises is theirs to read
         raise SpecError(f"{file}: {type(error).__name__}: {error}") from error
 

@@ -108,8 +108,8 @@ def test_modules_of_one_name_are_an_error_that_names_the_folder(project: Path) -
     shown = run(project, "-c", "import tunescape; tunescape.PPO", status=1)
     assert shown.splitlines()[-1].endswith(
         f"SharedNameError: {project / 'analysis'} hides Tunescape's package 'analysis', and the "
-        "two cannot be joined: both have analysis.plots; rename that folder, or move it into a "
-        "package of your own (my_project/analysis)"
+        "two cannot be joined: both have analysis.plots; rename that folder, or move it into "
+        "another package (my_project/analysis)"
     )
     assert "runs" not in shown
 

@@ -43,7 +43,7 @@ class CallbackSettings(FrameworkSettings):
     on_env_runners_recreated: str | Callable[..., Any] | list[Any] | None = setting(
         None,
         "callbacks",
-        "function(s) called when env runners that had died are there again",
+        "function(s) called when dead env runners have been restarted",
         risk=CODE,
     )
     on_episode_created: str | Callable[..., Any] | list[Any] | None = setting(

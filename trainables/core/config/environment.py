@@ -35,8 +35,8 @@ class EnvironmentSettings(BuildsAlgorithm):
     env_config: dict[str, Any] = setting(
         {},
         "environment",
-        "what the environment is made with: keyword arguments, or an EnvContext; "
-        "max_episode_steps truncates the episodes of environments of every kind",
+        "arguments of the environment: keyword arguments, or an EnvContext; max_episode_steps "
+        "truncates episodes in environments of every kind",
         risk="what the environment is made with",
     )
     observation_space: gym.Space | None = setting(
@@ -48,28 +48,28 @@ class EnvironmentSettings(BuildsAlgorithm):
     clip_rewards: bool | float | list[float] | None = setting(
         None,
         "environment",
-        "what the learner sees of a reward: True its sign, c clipped to [-c, c], [a, b] to [a, b]; "
-        "None: the sign for Atari games, else False, as it is",
+        "rewards for the learner: True: their sign; c: clipped to [-c, c]; [a, b]: clipped to [a, "
+        "b]; False: unchanged; None: True for Atari games, else False",
     )
     normalize_actions: bool = setting(
         True,
         "environment",
-        "learn in [-1, 1] and stretch to the bounds of a bounded Box (then clip)",
+        "learn actions in [-1, 1] and scale them to the bounds of a bounded Box (then clip)",
     )
     clip_actions: bool = setting(
-        False, "environment", "clip Box actions to the environment's bounds without stretching"
+        False, "environment", "clip Box actions to the environment's bounds without scaling"
     )
     is_atari: bool | None = setting(
         None,
         "environment",
         "preprocess an Atari game (84x84 grey, four frames an action, lost lives end training "
-        "episodes); None: if the id is 'ALE/…'; True is for EnvPool's; False: the game as it is",
+        "episodes); None: if the id is 'ALE/…'; True is for EnvPool's; False: no preprocessing",
     )
     frame_stack: int | None = setting(
         None,
         "environment",
-        "how many of the last observations are seen as one, k: images in k times the channels, "
-        "vectors side by side; stored once each. None: 4 for Atari games, else 1",
+        "number k of last observations that form one observation: images in k times the channels, "
+        "vectors side by side; each is stored once. None: 4 for Atari games, else 1",
         ge=1,
         le=1024,
         fixed="it is what the networks are built of",
@@ -79,14 +79,14 @@ class EnvironmentSettings(BuildsAlgorithm):
     action_mask_key: str = setting(
         "action_mask",
         "environment",
-        "key of a Dict observation that says which discrete actions are allowed (1) or not (0)",
+        "key of a Dict observation with the action mask: 1 for allowed actions, 0 for others",
         harmless=True,
     )
     critic_obs_key: str | None = setting(
         None,
         "environment",
         "key of a Dict observation that only the value function sees, an asymmetric actor-critic "
-        "(Pinto et al., 2017); whoever acts may leave it out",
+        "(Pinto et al., 2017); it is not needed for acting",
         fixed="it is what the networks are built of",
         harmless=True,
     )
@@ -94,12 +94,12 @@ class EnvironmentSettings(BuildsAlgorithm):
         None,
         "environment",
         "curriculum: called with the last result, a slot's environment and its EnvContext after "
-        "each iteration; what it returns goes to the environment's set_task. 'module:name' or a "
+        "each iteration; its return value goes to the environment's set_task. 'module:name' or a "
         "callable",
         risk=CODE,
     )
     disable_env_checking: bool = setting(
-        False, "environment", "leave out the check of custom environments at set-up"
+        False, "environment", "skip the check of custom environments at set-up"
     )
     render_env: bool = setting(
         False,
@@ -115,7 +115,7 @@ class EnvironmentSettings(BuildsAlgorithm):
         risk=FOLDER,
     )
     video_interval: int = setting(
-        100, "environment", "every how many episodes of the first slot record_env records", ge=1
+        100, "environment", "record_env records one episode of the first slot in this many", ge=1
     )
 
     @property

@@ -29,8 +29,8 @@ class EstimationSettings(OfflineSettings):
     off_policy_estimation_methods: dict[str, Any] = setting(
         {},
         "evaluation",
-        "what evaluations estimate from the data of input_, or of evaluation_config's input_, by a "
-        "name of one's own: {'type': 'ImportanceSampling', 'WeightedImportanceSampling', "
+        "off-policy estimators by your own names, on the data of input_, or of "
+        "evaluation_config's input_: {'type': 'ImportanceSampling', 'WeightedImportanceSampling', "
         "'DirectMethod', 'DoublyRobust' (short: is, wis, dm, dr), 'FeatureImportance' or a class, "
         "**its keywords}",
         risk=CODE,
@@ -38,8 +38,7 @@ class EstimationSettings(OfflineSettings):
     ope_split_batch_by_episode: bool = setting(
         True,
         "evaluation",
-        "estimates are of episodes; False: of single steps, each an episode by itself, as of a "
-        "bandit's",
+        "estimate from episodes; False: each step is an episode, as for bandits",
         harmless=True,
     )
 

@@ -38,18 +38,16 @@ class EstimatorSettings(EvaluatorSettings):
     gamma: float | None = setting(
         None,
         "evaluation",
-        "discount factor of what is estimated; None: the algorithm's. Where that is searched for, "
-        "trials need one in common",
+        "discount factor of the estimate; None: the algorithm's. If a sweep searches gamma, set a "
+        "value for all trials",
         ge=0,
         le=1,
     )
-    confidence: float = setting(
-        0.95, "evaluation", "share of intervals that hold the true value", gt=0, lt=1
-    )
+    confidence: float = setting(0.95, "evaluation", "confidence level of the interval", gt=0, lt=1)
     num_resamples: int = setting(
         1000,
         "evaluation",
-        "resamples of the episodes that the interval is made of",
+        "bootstrap resamples of the episodes for the interval",
         ge=10,
         le=10**6,
     )
@@ -62,7 +60,7 @@ class ImportanceSamplingSettings(EstimatorSettings):
     per_decision: bool = setting(
         True,
         "evaluation",
-        "rewards count with the product of the ratios up to their own step, not to the end",
+        "weigh each reward by the product of the ratios up to its step, not of all",
     )
 
 
@@ -87,8 +85,8 @@ class QModelSettings(EstimatorSettings):
     q_model_config: dict[str, Any] = setting(
         {"fcnet_hiddens": [64, 64]}, "evaluation", "the model of the Q-function"
     )
-    num_updates: int = setting(2000, "evaluation", "gradient steps of a fit", ge=0, le=10**7)
-    minibatch_size: int = setting(256, "evaluation", "rows of a gradient step", ge=1, le=10**6)
+    num_updates: int = setting(2000, "evaluation", "gradient steps per fit", ge=0, le=10**7)
+    minibatch_size: int = setting(256, "evaluation", "rows per gradient step", ge=1, le=10**6)
     lr: float = setting(1e-3, "evaluation", "learning rate of Adam", gt=0)
     tau: float = setting(
         0.05,
@@ -97,11 +95,11 @@ class QModelSettings(EstimatorSettings):
         gt=0,
         le=1,
     )
-    grad_clip: float = setting(10.0, "evaluation", "most L2 norm of a gradient", gt=0)
+    grad_clip: float = setting(10.0, "evaluation", "greatest L2 norm of a gradient", gt=0)
     num_actions: int = setting(
         10,
         "evaluation",
-        "actions that the expectation of Q over the policy is a mean of, where they are not one "
+        "sampled actions for the expectation of Q over the policy, if actions are not one "
         "discrete choice",
         ge=1,
         le=10_000,
@@ -124,8 +122,8 @@ class DirectMethodSettings(QModelSettings):
     num_refits: int = setting(
         0,
         "evaluation",
-        "fits on resampled episodes that the interval is made of; 0: no interval (NaN). It takes "
-        "2, and 20 or more to be worth something",
+        "fits on resampled episodes for the interval; 0: no interval (NaN). At least 2 are "
+        "needed, 20 or more for a useful interval",
         ge=0,
         le=10_000,
     )
@@ -144,7 +142,7 @@ class FeatureImportanceSettings(EvaluatorSettings):
 
     repeat: int = setting(1, "evaluation", "shuffles of each feature", ge=1, le=10_000)
     limit_fraction: float = setting(
-        1.0, "evaluation", "share of the steps, drawn at random, that it looks at", gt=0, le=1
+        1.0, "evaluation", "share of the steps that is used, drawn at random", gt=0, le=1
     )
 
 

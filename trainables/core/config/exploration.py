@@ -70,17 +70,17 @@ class ExplorationConfig(IntrinsicSettings):
         None,
         "exploration",
         "how to explore; None: EpsilonGreedy (DQN), StochasticSampling (others). Curiosity, RND, "
-        "Counts: by a reward for what is new. PerWorker…: with "
-        "a constant 0.4^(1 + 7 (i - 1) / (N - 1)), for env runner i of N, in the place of epsilon "
-        "or scale; as the plain type with num_env_runners = 0",
+        "Counts: with a reward for new states. PerWorker…: with the constant 0.4^(1 + 7 (i - 1) / "
+        "(N - 1)) for env runner i of N, in place of epsilon or scale; with num_env_runners = 0 "
+        "the plain type",
         choices=OPTIONS,
         fixed="what a donor has learned, it has learned with its own type of exploration",
     )
     random_timesteps: int | None = setting(
         None,
         "exploration",
-        "environment steps of uniform actions at the start; None: as many as SAC's random_warmup "
-        "asks for, else 0 (all but Random, EpsilonGreedy, SoftQ)",
+        "environment steps of uniform actions at the start; None: the steps of SAC's "
+        "random_warmup, else 0 (all but Random, EpsilonGreedy, SoftQ)",
         ge=0,
         fixed=_AT_START,
     )
@@ -88,13 +88,20 @@ class ExplorationConfig(IntrinsicSettings):
         1.0, "exploration", "probability of a uniform action at first (EpsilonGreedy)", ge=0, le=1
     )
     final_epsilon: float = setting(
-        0.05, "exploration", "and in the end (EpsilonGreedy)", ge=0, le=1
+        0.05,
+        "exploration",
+        "probability of a uniform action in the end (EpsilonGreedy)",
+        ge=0,
+        le=1,
     )
     warmup_timesteps: int = setting(
-        0, "exploration", "environment steps before epsilon moves (EpsilonGreedy)", ge=0
+        0, "exploration", "environment steps before epsilon changes (EpsilonGreedy)", ge=0
     )
     epsilon_timesteps: int = setting(
-        10_000, "exploration", "environment steps that epsilon moves for (EpsilonGreedy)", ge=1
+        10_000,
+        "exploration",
+        "environment steps during which epsilon changes (EpsilonGreedy)",
+        ge=1,
     )
     epsilon_schedule: float | list[Any] | None = setting(
         None,
@@ -105,13 +112,13 @@ class ExplorationConfig(IntrinsicSettings):
         schedule=True,
     )
     temperature: float = setting(
-        1.0, "exploration", "tau of softmax(Q / tau), which actions are drawn from (SoftQ)", gt=0
+        1.0, "exploration", "tau of softmax(Q / tau), the distribution of actions (SoftQ)", gt=0
     )
     base: str = setting(
         "sample",
         "exploration",
-        "what noise is added to: an action drawn from the policy, or its most likely one, as in "
-        "the reference (GaussianNoise, OrnsteinUhlenbeckNoise)",
+        "add noise to an action sampled from the policy, or to its most likely one, as in RLlib "
+        "(GaussianNoise, OrnsteinUhlenbeckNoise)",
         choices=("sample", "mode"),
     )
     stddev: float = setting(
@@ -126,7 +133,7 @@ class ExplorationConfig(IntrinsicSettings):
     ou_base_scale: float = setting(
         0.1,
         "exploration",
-        "the noise is base scale x scale x width of the actions' range (2 where they are "
+        "base scale of the noise: base scale x scale x width of the actions' range (2 if they are "
         "squashed) x x (OrnsteinUhlenbeckNoise)",
         ge=0,
     )
@@ -141,12 +148,13 @@ class ExplorationConfig(IntrinsicSettings):
         1.0, "exploration", "factor of the noise at first (both noises on actions)", ge=0
     )
     final_scale: float = setting(
-        0.02, "exploration", "and in the end (both noises on actions)", ge=0
+        0.02, "exploration", "factor of the noise in the end (both noises on actions)", ge=0
     )
     scale_timesteps: int = setting(
         10_000,
         "exploration",
-        "environment steps, after random_timesteps, that it moves for (both noises on actions)",
+        "environment steps, after random_timesteps, during which the factor changes (both noises "
+        "on actions)",
         ge=1,
     )
     scale_schedule: float | list[Any] | None = setting(
@@ -166,9 +174,9 @@ class ExplorationConfig(IntrinsicSettings):
     target_distance: float | None = setting(
         None,
         "exploration",
-        "what it adapts to: the distance of noisy actions from those without noise, in [-1, 1]; "
-        "for discrete actions their divergence in nats. None: 0.2; that of epsilon-greedy with "
-        "epsilon 0.1 (ParameterNoise)",
+        "target to which the noise adapts: the distance between actions with and without noise, "
+        "in [-1, 1]; for discrete actions their divergence in nats. None: 0.2; for discrete "
+        "actions the divergence of epsilon-greedy with epsilon 0.1 (ParameterNoise)",
         gt=0,
     )
 

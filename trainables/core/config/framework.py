@@ -32,14 +32,14 @@ class FrameworkSettings(EstimationSettings):
     torch_compile_worker: bool = setting(
         False,
         "framework",
-        "compile what acts in env runners and evaluation with torch.compile (needs a C++ compiler)",
+        "compile acting in env runners and evaluation with torch.compile (needs a C++ compiler)",
         risk=_COMPILER,
     )
     torch_compile_worker_dynamo_backend: str = setting(
-        "inductor", "framework", "backend of torch.compile for what acts", risk=_COMPILER
+        "inductor", "framework", "backend of torch.compile for acting", risk=_COMPILER
     )
     torch_compile_worker_dynamo_mode: str | None = setting(
-        None, "framework", "mode of torch.compile for what acts", risk=_COMPILER
+        None, "framework", "mode of torch.compile for acting", risk=_COMPILER
     )
 
     def acting_compile_options(self, has_memory: bool) -> CompileOptions | None:

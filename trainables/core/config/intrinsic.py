@@ -59,7 +59,7 @@ class IntrinsicSettings(Settings):
     eta: float | list[Any] | None = setting(
         None,
         "exploration",
-        "what a bonus counts beside the environment's rewards; 0: nothing; None: 0.05, with "
+        "weight of a bonus relative to the environment's rewards; 0: no effect; None: 0.05, with "
         "intrinsic_gamma 1 (Curiosity, RND, Counts)",
         ge=0,
         schedule=True,
@@ -67,16 +67,17 @@ class IntrinsicSettings(Settings):
     normalize_bonus: bool | None = setting(
         None,
         "exploration",
-        "divide bonuses by their running root mean square, so that eta is the size of a usual one; "
-        "None: not those of Counts, which have a size of their own (Curiosity, RND, Counts)",
+        "divide bonuses by their running root mean square, so that eta is the usual size of a "
+        "bonus; None: for all but Counts, whose bonuses have a fixed scale (Curiosity, RND, "
+        "Counts)",
     )
     intrinsic_gamma: float | None = setting(
         None,
         "exploration",
-        "discount factor of bonuses, which then have a value function of their own and run on over "
-        "the ends of episodes, as RND's paper has them, and are multiplied by 1 - intrinsic_gamma; "
-        "eta is then what their advantages count, about 1. None: they are added to the rewards "
-        "(PPO, A2C with Curiosity, RND, Counts)",
+        "discount factor of bonuses with a separate value function. Bonuses then continue over "
+        "the ends of episodes, as in RND's paper, and are multiplied by 1 - intrinsic_gamma; eta "
+        "weighs their advantages, about 1. None: bonuses are added to the rewards (PPO, A2C with "
+        "Curiosity, RND, Counts)",
         ge=0,
         lt=1,
         fixed="it says whether there is such a network",
@@ -84,7 +85,7 @@ class IntrinsicSettings(Settings):
     sub_exploration: dict[str, Any] | None = setting(
         None,
         "exploration",
-        "how actions are chosen, an exploration_config of its own; None: the algorithm's own way "
+        "how actions are chosen, a nested exploration_config; None: the algorithm's default "
         "(Curiosity, RND, Counts)",
         fixed="what a donor has learned, it has learned with its own type of exploration",
     )
@@ -101,19 +102,19 @@ class IntrinsicSettings(Settings):
     normalize_observations: bool = setting(
         True,
         "exploration",
-        "the networks of the bonus see numbers and pixels by their running mean and deviation, at "
-        "most 5 deviations away (Curiosity, RND)",
+        "scale the inputs of the bonus networks by their running mean and deviation, clipped to 5 "
+        "deviations (Curiosity, RND)",
         fixed="what they have learned means nothing in another scale",
     )
     num_epochs: int = setting(
         1,
         "exploration",
-        "passes over a rollout that they are trained for; with a replay buffer it is one step with "
-        "each drawn batch (Curiosity, RND)",
+        "training passes of the bonus networks over a rollout; with a replay buffer they take one "
+        "step for each drawn batch (Curiosity, RND)",
         ge=1,
     )
     minibatch_size: int = setting(
-        256, "exploration", "rows of a gradient step on a rollout (Curiosity, RND)", ge=1
+        256, "exploration", "rows per gradient step on a rollout (Curiosity, RND)", ge=1
     )
     feature_dim: int = setting(
         64, "exploration", "features, units (Curiosity, RND)", ge=1, le=MAX_WIDTH, fixed=_SHAPE
@@ -155,7 +156,7 @@ class IntrinsicSettings(Settings):
     predictor_hiddens: list[int] = setting(
         [64],
         "exploration",
-        "hidden layers that the predictor has and the random network has not, units (RND)",
+        "additional hidden layers of the predictor, units (RND)",
         ge=1,
         le=MAX_WIDTH,
         fixed=_SHAPE,
@@ -166,17 +167,17 @@ class IntrinsicSettings(Settings):
     cells_per_deviation: float = setting(
         2.0,
         "exploration",
-        "cells that a number's standard deviation, in the first rollout or drawn batch, is divided "
-        "into: what "
-        "lies in the same cells is the same state. Images count to the byte (Counts)",
+        "cells per standard deviation of each number, as measured in the first rollout or drawn "
+        "batch; observations in the same cells are the same state. Images are the same state only "
+        "if all bytes are (Counts)",
         gt=0,
         fixed="states would be others",
     )
     hash_bits: int | None = setting(
         None,
         "exploration",
-        "states are those whose numbers lie on the same sides of so many random planes (SimHash), "
-        "for many numbers; None: cells (Counts)",
+        "number of random planes; observations on the same sides of all are the same state "
+        "(SimHash), for many numbers; None: cells (Counts)",
         ge=1,
         le=62,
         fixed="states would be others",
@@ -184,7 +185,7 @@ class IntrinsicSettings(Settings):
     table_size: int = setting(
         2**18,
         "exploration",
-        "counters; states beyond share them (Counts)",
+        "number of counters; more states than these share counters (Counts)",
         ge=2,
         le=2**26,
         fixed="states would be others",

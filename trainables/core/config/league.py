@@ -32,33 +32,34 @@ class LeagueConfig(Settings):
     freeze_every: int | None = setting(
         10,
         "multi_agent",
-        "iterations after which a learner is copied; None: only by its wins",
+        "iterations between copies of a learner; None: copy only by its wins",
         ge=1,
         harmless=True,
     )
     freeze_at_win_rate: float | None = setting(
         None,
         "multi_agent",
-        "a learner is copied, too, once it has won this share of its last win_rate_games games "
-        "with others (a draw is half a win)",
+        "also copy a learner when it has won this share of its last win_rate_games games against "
+        "others (a draw is half a win)",
         gt=0,
         le=1,
         harmless=True,
     )
     win_rate_games: int = setting(
-        100, "multi_agent", "games that a win rate is of", ge=1, harmless=True
+        100, "multi_agent", "number of games in a win rate", ge=1, harmless=True
     )
     max_copies: int | None = setting(
         None,
         "multi_agent",
-        "frozen copies of each learner: the oldest but the first are dropped; None: all stay",
+        "greatest number of frozen copies of each learner; the oldest are dropped, but never the "
+        "first; None: keep all",
         ge=2,
         harmless=True,
     )
     self_play_share: float = setting(
         0.35,
         "multi_agent",
-        "share of a main learner's games that are with itself",
+        "share of a main learner's games against itself",
         ge=0,
         le=1,
         harmless=True,
@@ -73,15 +74,15 @@ class LeagueConfig(Settings):
     priority_power: float = setting(
         2.0,
         "multi_agent",
-        "how much harder opponents come first (prioritized)",
+        "how strongly harder opponents are preferred (prioritized)",
         ge=0,
         harmless=True,
     )
     reset_probability: float = setting(
         0.25,
         "multi_agent",
-        "of a league exploiter's going back to its first weights when it is copied; a main "
-        "exploiter always does",
+        "probability that a league exploiter returns to its first weights when it is copied; a "
+        "main exploiter always does",
         ge=0,
         le=1,
         harmless=True,
@@ -89,7 +90,7 @@ class LeagueConfig(Settings):
     game_decay: float = setting(
         0.99,
         "multi_agent",
-        "what a pair's older games count after each new one, as learners change",
+        "factor on the weight of a pair's older games after each new one, because learners change",
         gt=0,
         le=1,
         harmless=True,

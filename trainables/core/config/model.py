@@ -135,7 +135,7 @@ class ModelConfig(Settings):
         False, "model", "the LSTM or GRU also sees the previous reward"
     )
     max_seq_len: int = setting(
-        20, "model", "rows that a memory is trained on in one piece, environment steps", ge=1
+        20, "model", "length of the sequences on which a memory is trained, environment steps", ge=1
     )
     use_attention: bool = setting(
         False, "model", "a gated transformer (GTrXL) after the hidden layers"
@@ -166,19 +166,19 @@ class ModelConfig(Settings):
     attention_use_n_prev_actions: int = setting(
         0,
         "model",
-        "1: it also sees the previous action; memory has the rest",
+        "1: the transformer also sees the previous action; its memory has earlier ones",
         ge=0,
         le=1,
     )
     attention_use_n_prev_rewards: int = setting(
         0,
         "model",
-        "1: it also sees the previous reward; memory has the rest",
+        "1: the transformer also sees the previous reward; its memory has earlier ones",
         ge=0,
         le=1,
     )
     custom_model: str | type | None = setting(
-        None, "model", "'module:Class' or a class that takes the place of the encoder", risk=CODE
+        None, "model", "'module:Class' or a class that replaces the encoder", risk=CODE
     )
     custom_model_config: dict[str, Any] = setting(
         {}, "model", "keyword arguments of the custom model", harmless=True
@@ -193,7 +193,7 @@ class ModelConfig(Settings):
         0.0, "model", "log sigma of a Gaussian policy at the start", ge=-20, le=2
     )
     squash_actions: bool = setting(
-        False, "model", "tanh-squashed Gaussian instead of one that is clipped at the bounds"
+        False, "model", "tanh-squashed Gaussian instead of one with clipping at the bounds"
     )
 
     @property

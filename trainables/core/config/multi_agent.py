@@ -57,7 +57,7 @@ class MultiAgentSettings(CallbackSettings):
         None,
         "multi_agent",
         "policies by id, each a PolicySpec, (policy_class, observation_space, action_space, "
-        "config), a dict of these, or None for one as the algorithm has it; or a list or set of "
+        "config), a dict of these, or None for the algorithm's own settings; or a list or set of "
         "ids. None: one, default_policy",
         harmless=_are_texts,
     )
@@ -65,10 +65,10 @@ class MultiAgentSettings(CallbackSettings):
         None,
         "multi_agent",
         "which policy acts for an agent: a function (agent_id, episode, worker, **kwargs) -> "
-        "policy id, 'module:name' of one, or a dict of policies by agents' ids or patterns "
+        "policy id, 'module:name' of one, a dict of policies by agents' ids or patterns "
         "('adversary_*'; '*' for all others), or a list of line-ups, {'weight': 1, 'policies': "
-        "such a dict}, of which each episode draws one. None: the policy of the agent's own id, "
-        "else default_policy, else the only one",
+        "such a dict}; each episode draws one line-up. None: the policy with the agent's id, else "
+        "default_policy, else the only one",
         harmless=_is_data_mapping,
         risk=CODE,
     )
@@ -84,48 +84,49 @@ class MultiAgentSettings(CallbackSettings):
         None,
         "multi_agent",
         "self-play of two agents against frozen copies, see LeagueConfig: {'learners': {'main': "
-        "'main'}, 'freeze_every': 10, …}; it writes policy_mapping_fn. None: there is none",
+        "'main'}, 'freeze_every': 10, …}; it sets policy_mapping_fn. None: no league",
         fixed="pay-offs and copies of a run are those of its league",
     )
     algorithm_config_overrides_per_module: dict[str, Any] = setting(
         {},
         "multi_agent",
-        "in which settings a policy differs from the others, by its id, e.g. {'red': {'lr': "
-        "1e-4}}; over the config of its PolicySpec. Dicts such as model may be given in part",
+        "settings of single policies by id, e.g. {'red': {'lr': 1e-4}}; they override the config "
+        "of its PolicySpec. Dicts such as model may be partial",
     )
     centralized_critic: bool = setting(
         False,
         "multi_agent",
-        "the value function sees what all agents of the environment see, of those that take part; "
-        "policies act by their own observations (MAPPO, Yu et al., 2022)",
+        "the value function sees the observations of all agents that take part; policies act on "
+        "their own observations (MAPPO, Yu et al., 2022)",
         fixed="it is what the networks are built of",
         harmless=True,
     )
     shared_encoders: bool | list[list[str]] = setting(
         False,
         "multi_agent",
-        "policies whose actor-critics have one encoder, and heads of their own: True for all that "
-        "learn, or groups of ids, e.g. [['a', 'b'], ['c', 'd']]; each learns it in turn",
+        "policies whose actor-critics share one encoder and have their own heads: True for all "
+        "that learn, or groups of ids, e.g. [['a', 'b'], ['c', 'd']]; each trains it in turn",
         fixed="encoders that were learned apart are not one",
         harmless=True,
     )
     count_steps_by: str = setting(
         "env_steps",
         "multi_agent",
-        "what batch sizes count: steps of environments, or of their agents",
+        "unit of batch sizes: steps of environments, or of their agents",
         choices=("env_steps", "agent_steps"),
     )
     observation_fn: str | Callable[..., Any] | None = setting(
         None,
         "multi_agent",
-        "changes what agents see: a function (agent_obs, worker, base_env, policies, episode, "
-        "**kwargs) -> dict by agent, or 'module:name' of one",
+        "changes the observations of agents: a function (agent_obs, worker, base_env, policies, "
+        "episode, **kwargs) -> dict by agent, or 'module:name' of one",
         risk=CODE,
     )
     policy_map_capacity: int | None = setting(
         100,
         "multi_agent",
-        "policies in memory at most, the others' tensors are on disk; None: all are in memory",
+        "greatest number of policies in memory; the tensors of the others are on disk; None: all "
+        "in memory",
         ge=1,
         harmless=(1, 1000),
         risk=MEMORY,
@@ -133,24 +134,25 @@ class MultiAgentSettings(CallbackSettings):
     policy_map_cache: str | None = setting(
         None,
         "multi_agent",
-        "folder for the policies that are not, which end with the process; None: a temporary one",
+        "folder for the files of policies on disk, which are deleted when the process ends; None: "
+        "a temporary one",
         risk=FOLDER,
     )
     policy_states_are_swappable: bool = setting(
         False,
         "multi_agent",
-        "see that all policies have one class, spaces and model, so that one can take over the "
-        "weights of another",
+        "check that all policies have the same class, spaces and model, so that they can exchange "
+        "weights",
         harmless=True,
     )
     replay_mode: str = setting(
         "independent",
         "multi_agent",
-        "each policy draws from a replay buffer of its own",
+        "each policy draws from its own replay buffer",
         choices=("independent",),
     )
     checkpoint_trainable_policies_only: bool = setting(
-        False, "checkpointing", "checkpoints hold the policies that are trained, not the others"
+        False, "checkpointing", "store only the policies that are trained in checkpoints"
     )
 
     @classmethod

@@ -84,7 +84,7 @@ class OffPolicyConfig(AlgorithmConfig):
     store_buffer_in_checkpoints: bool = setting(
         False,
         "training",
-        "checkpoints hold the replay buffer; without it a resumed run fills a new one first",
+        "store the replay buffer in checkpoints; without it a resumed run fills a new one first",
         fixed="it does not change how a trial learns",
     )
     num_steps_sampled_before_learning_starts: int = setting(
@@ -98,15 +98,15 @@ class OffPolicyConfig(AlgorithmConfig):
     training_intensity: float | None = setting(
         None,
         "training",
-        "replayed steps per sampled step, i.e. batch size x updates per environment step; "
-        "None: one update per sampling round, whatever its size",
+        "replayed steps per sampled step, i.e. batch size x updates per environment step; None: "
+        "one update per sampling round of any size",
         gt=0,
     )
     n_step: int | list[int] = setting(
         1,
         "training",
-        "steps of the return, n, or [lo, hi] to draw it for each row; above 1 without correction "
-        "for actions of older policies, and in SAC without the entropy of the steps in between",
+        "steps n of the return, or [lo, hi] to draw n for each row; above 1 there is no "
+        "correction for actions of older policies, and in SAC no entropy of the steps in between",
         ge=1,
     )
     tau: float = setting(
@@ -115,13 +115,13 @@ class OffPolicyConfig(AlgorithmConfig):
     target_network_update_freq: int = setting(
         500,
         "training",
-        "environment steps between target updates, gradient steps where training steps no "
-        "environment; 0: after every gradient step",
+        "environment steps between target updates (gradient steps if training steps no "
+        "environment); 0: after every gradient step",
         ge=0,
     )
     # What differs from the base class by default.
     train_batch_size_per_learner: int = setting(
-        256, "training", "transitions of one gradient step", ge=1
+        256, "training", "transitions per gradient step", ge=1
     )
     rollout_fragment_length: int | Literal["auto"] = setting(
         "auto",
@@ -133,12 +133,12 @@ class OffPolicyConfig(AlgorithmConfig):
         False,
         "env_runners",
         "env-runner actors sample the next fragments while the learner takes its gradient steps, "
-        "with the weights of before; a resumed run begins those anew, so it is not equal to the "
-        "bit",
+        "with the previous weights; a resumed run samples these fragments again, so it is not "
+        "equal to the bit",
         fixed="it is how processes wait for each other, not how they learn",
     )
     min_sample_timesteps_per_iteration: int | None = setting(
-        1000, "reporting", "environment steps that train() samples at least", ge=0
+        1000, "reporting", "least number of environment steps that train() samples", ge=0
     )
 
     @property

@@ -49,19 +49,19 @@ class OfflineSettings(ReportingSettings):
     input_: str | list[Any] | dict[str, Any] | Callable[..., Any] = setting(
         SAMPLER,
         "offline_data",
-        "where experience comes from: 'sampler', the environment; files, a folder, glob or URL, or "
-        "a list of these; 'minari:' and a data set; a name given to register_input; a callable "
-        "that gets an IOContext and returns an InputReader; or a dict of these with the share of "
-        "a batch that each has, e.g. {'sampler': 0.4, 'data/*.parquet': 0.6}",
+        "source of experience: 'sampler', the environment; files, a folder, glob or URL, or a "
+        "list of these; 'minari:' and a data set; a name given to register_input; a callable that "
+        "gets an IOContext and returns an InputReader; or a dict from these to their shares of a "
+        "batch, e.g. {'sampler': 0.4, 'data/*.parquet': 0.6}",
         risk=CODE,
     )
     input_config: dict[str, Any] = setting(
         {},
         "offline_data",
-        "how data are read: format ('parquet', 'csv', 'json', 'minari'; else names of files say "
-        "it); of Parquet and CSV, what columns are called (obs_columns, a list of features, "
-        "action_column, reward_column, episode_column); and what a callable or a registered reader "
-        "finds in its IOContext",
+        "how to read data: format ('parquet', 'csv', 'json', 'minari'; default: by file name); "
+        "for Parquet and CSV the names of columns (obs_columns, a list of features, "
+        "action_column, reward_column, episode_column); and values for the IOContext of a "
+        "callable or a registered reader",
         risk="how data are read",
     )
     actions_in_input_normalized: bool = setting(
@@ -73,8 +73,8 @@ class OfflineSettings(ReportingSettings):
     shuffle_buffer_size: int = setting(
         0,
         "offline_data",
-        "batches of a callable's or a registered reader that are kept to draw from, 0: the last "
-        "one; files are drawn from uniformly without it",
+        "number of batches of a callable or a registered reader from which rows are drawn, 0: the "
+        "last one; not used for files, from which rows are drawn uniformly",
         ge=0,
         le=1_000_000,
         harmless=(0, 1000),
@@ -90,16 +90,16 @@ class OfflineSettings(ReportingSettings):
     output: str | Callable[..., Any] | None = setting(
         None,
         "offline_data",
-        "record what is sampled: 'logdir' into output/ of the trial's folder; a folder or URL; "
-        "'dataset' into the path that output_config says; a callable, or 'module:name' of one, "
-        "that gets an IOContext and returns an OutputWriter",
+        "record samples: 'logdir' into output/ of the trial's folder; a folder or URL; 'dataset' "
+        "into the path of output_config; a callable, or 'module:name' of one, that gets an "
+        "IOContext and returns an OutputWriter",
         risk=CODE,
     )
     output_config: dict[str, Any] = setting(
         {},
         "offline_data",
-        "how it is written: format ('parquet', 'json', 'minari'), path (with output = 'dataset'), "
-        "and what a writer of one's own finds in its IOContext",
+        "how to write output: format ('parquet', 'json', 'minari'), path (with output = "
+        "'dataset'), and values for the IOContext of your own writer",
         risk="how and where samples are written",
     )
     output_compress_columns: list[str] = setting(

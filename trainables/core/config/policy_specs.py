@@ -246,17 +246,19 @@ class PolicySpecSettings(Settings):
     policy_class: str | type | None = setting(
         None,
         "multi_agent",
-        "the class of a policy written by hand",
+        "class of a hand-written policy",
         harmless=lambda value: isinstance(value, str) and value in BUILT_IN,
         risk=CODE,
     )
     observation_space: gym.Space | None = setting(
-        None, "multi_agent", "what its agents see", harmless=True
+        None, "multi_agent", "observation space of its agents", harmless=True
     )
     action_space: gym.Space | None = setting(
-        None, "multi_agent", "what its agents do", harmless=True
+        None, "multi_agent", "action space of its agents", harmless=True
     )
-    config: dict[str, Any] = setting({}, "multi_agent", "in what it differs from the others")
+    config: dict[str, Any] = setting(
+        {}, "multi_agent", "settings that differ from those of the other policies"
+    )
 
 
 @functools.cache

@@ -66,7 +66,7 @@ class ReplayBufferConfig(Settings):
     type: str = setting(
         "ReplayBuffer",
         "replay",
-        "uniform or prioritised; the reference's episode and multi-agent names mean the same",
+        "uniform or prioritised; RLlib's episode and multi-agent names mean the same",
         choices=UNIFORM_TYPES + PRIORITIZED_TYPES,
         fixed=_STORED,
     )
@@ -106,7 +106,7 @@ class ReplayBufferConfig(Settings):
     storage: str = setting(
         "native",
         "replay",
-        "observations as they are, floats in 256 levels (lossy), or compressed by lz4 (lossless)",
+        "unchanged observations, floats in 256 levels (lossy), or compression by lz4 (lossless)",
         choices=STORAGES,
         fixed=_STORED,
     )

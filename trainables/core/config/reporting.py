@@ -44,8 +44,8 @@ class ReportingSettings(TrainingSettings):
     evaluation_duration: int | Literal["auto"] = setting(
         10,
         "evaluation",
-        "length of an evaluation; 'auto': as many whole episodes (or timesteps) as fit beside the "
-        "training iteration, with evaluation_parallel_to_training",
+        "length of an evaluation; 'auto': as many complete episodes (or timesteps) as fit into "
+        "the training iteration, with evaluation_parallel_to_training",
         ge=1,
         harmless=(1, 1_000_000),
         risk="time",
@@ -53,8 +53,8 @@ class ReportingSettings(TrainingSettings):
     evaluation_duration_unit: str = setting(
         "episodes",
         "evaluation",
-        "unit of evaluation_duration; 'timesteps': episodes are cut off where they are played, "
-        "and means are of those that have ended, NaN if none has",
+        "unit of evaluation_duration; 'timesteps': episodes are cut off after these steps, and "
+        "means cover the episodes that ended, NaN if none did",
         choices=("episodes", "timesteps"),
     )
     evaluation_num_env_runners: int = setting(
@@ -69,30 +69,29 @@ class ReportingSettings(TrainingSettings):
     evaluation_config: dict[str, Any] = setting(
         dict(OF_EVALUATION),
         "evaluation",
-        "what differs in an evaluation, which does not explore unless this says so: env, "
-        "env_config, explore, policy_mapping_fn, seed, render_env (which training's does not "
-        "switch on), callbacks_class (of its episodes), and num_envs_per_env_runner, the slots "
-        "that are stepped together (8 unless it is given; 1 where the duration is timesteps or "
-        "'auto'). num_env_runners in it is evaluation_num_env_runners",
+        "settings of evaluations: env, env_config, explore (False by default), policy_mapping_fn, "
+        "seed, render_env (not switched on by training's), callbacks_class (for its episodes), "
+        "and num_envs_per_env_runner, the slots that are stepped together (8 by default; 1 if the "
+        "duration is timesteps or 'auto'). num_env_runners in it is evaluation_num_env_runners",
     )
     evaluation_parallel_to_training: bool = setting(
         False,
         "evaluation",
-        "evaluate beside the training iteration, with the weights that it begins with; needs "
+        "evaluate in parallel with the training iteration, with the weights from its start; needs "
         "evaluation_num_env_runners",
         harmless=True,
     )
     evaluation_sample_timeout_s: int | float = setting(
         180,
         "evaluation",
-        "seconds to wait for evaluation actors; the result is of those that have answered",
+        "seconds to wait for evaluation actors; the result covers those that have answered",
         gt=0,
         harmless=True,
     )
     custom_evaluation_function: str | Callable[..., Any] | None = setting(
         None,
         "evaluation",
-        "evaluates instead: called with the algorithm and its eval_env_runner_group, returns a "
+        "your own evaluation: called with the algorithm and its eval_env_runner_group, returns a "
         "dict of numbers. 'module:name' or a callable",
         risk=CODE,
     )
@@ -107,35 +106,34 @@ class ReportingSettings(TrainingSettings):
         100, "reporting", "episode statistics cover at least this many last episodes", ge=1
     )
     min_time_s_per_iteration: float | None = setting(
-        None, "reporting", "seconds that train() lasts at least", ge=0
+        None, "reporting", "least duration of train(), seconds", ge=0
     )
     min_train_timesteps_per_iteration: int | None = setting(
-        None, "reporting", "environment steps that train() trains on at least", ge=0
+        None, "reporting", "least number of environment steps that train() trains on", ge=0
     )
     min_sample_timesteps_per_iteration: int | None = setting(
-        None, "reporting", "environment steps that train() samples at least", ge=0
+        None, "reporting", "least number of environment steps that train() samples", ge=0
     )
     max_env_steps_without_episode: int = setting(
         1_000_000,
         "reporting",
-        "environment steps after which a first episode must have ended (with batch_mode = "
-        "'complete_episodes' every episode; those of an env runner's slots count together); an "
-        "episode of an evaluation gets a tenth of them, at least 100000 unless that is more",
+        "environment steps within which a first episode must end (with batch_mode = "
+        "'complete_episodes' every episode; the steps of all slots of an env runner count); for "
+        "an episode of an evaluation it is a tenth of them, or 100000 if that is more, but never "
+        "more than all of them",
         ge=1,
     )
     export_native_model_files: bool = setting(
-        False, "checkpointing", "checkpoints also hold each policy as a torch.export program"
+        False, "checkpointing", "also store each policy as a torch.export program in checkpoints"
     )
     log_level: str | None = setting(
         None,
         "debugging",
-        "what all processes of a trial log: INFO what happens, DEBUG also the flow of data; None: "
-        "what the command line's -v (INFO) or -vv (DEBUG) asks for, else WARN",
+        "log level of all processes of a trial: INFO for events, DEBUG also for the flow of data; "
+        "None: INFO or DEBUG by the command line's -v or -vv, else WARN",
         choices=LEVELS,
     )
-    log_sys_usage: bool = setting(
-        False, "debugging", "results carry CPU and memory use (needs psutil)"
-    )
+    log_sys_usage: bool = setting(False, "debugging", "report CPU and memory use (needs psutil)")
     seed: int | None = setting(
         None, "debugging", "root of every random stream; None draws one", ge=0, harmless=True
     )

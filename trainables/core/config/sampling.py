@@ -54,9 +54,9 @@ class SamplingSettings(EnvironmentSettings):
     batch_mode: str = setting(
         "truncate_episodes",
         "env_runners",
-        "'complete_episodes': a sample holds whole episodes only, at least one of each slot and at "
-        "least rollout_fragment_length x slots steps; what a slot has begun by then comes with a "
-        "later one, so its first steps may be of older weights",
+        "'complete_episodes': a sample holds complete episodes only, at least one of each slot "
+        "and at least rollout_fragment_length x slots steps; unfinished episodes come with a "
+        "later sample, so their first steps may have older weights",
         choices=("truncate_episodes", "complete_episodes"),
     )
     observation_filter: str = setting(
@@ -69,8 +69,8 @@ class SamplingSettings(EnvironmentSettings):
         setting(
             None,
             "env_runners",
-            "connectors from raw observations to what the networks see: a function of tensors, a "
-            "class, 'module:name', {'type': …, arguments}, or a list of these",
+            "connectors from raw observations to the inputs of the networks: a function of "
+            "tensors, a class, 'module:name', {'type': …, arguments}, or a list of these",
             risk=CODE,
         )
     )
@@ -78,8 +78,8 @@ class SamplingSettings(EnvironmentSettings):
         setting(
             None,
             "env_runners",
-            "connectors from the policy's actions to what the environment is given, written as "
-            "env_to_module_connector is, but functions of arrays",
+            "connectors from the policy's actions to the environment's, in the same form as "
+            "env_to_module_connector, but functions of arrays",
             risk=CODE,
         )
     )
@@ -107,15 +107,15 @@ class SamplingSettings(EnvironmentSettings):
     max_requests_in_flight_per_env_runner: int = setting(
         2,
         "env_runners",
-        "of algorithms that sample asynchronously: fragments that an env-runner actor is asked for "
-        "before the first has arrived",
+        "for algorithms that sample asynchronously: greatest number of pending fragments of an "
+        "env-runner actor",
         ge=1,
         harmless=True,
     )
     sample_timeout_s: int | float | None = setting(
         None,
         "env_runners",
-        "seconds after which an env-runner actor that sends no sample is ended, and has failed; "
+        "seconds after which an env-runner actor without a sample is ended and counts as failed; "
         "None waits for ever",
         gt=0,
         harmless=True,
@@ -123,20 +123,20 @@ class SamplingSettings(EnvironmentSettings):
     validate_env_runners_after_construction: bool = setting(
         True,
         "env_runners",
-        "wait until all env-runner actors are built; False begins with those that are",
+        "wait until all env-runner actors are built; False starts with those that are ready",
         harmless=True,
     )
     remote_worker_envs: bool = setting(
         False,
         "env_runners",
-        "step every slot in a process of its own, for slow environments",
+        "step every slot in a separate process, for slow environments",
         risk=PROCESSES,
     )
     remote_env_batch_wait_ms: int | float = setting(
         0,
         "env_runners",
-        "with remote_worker_envs: once a slot is ready, milliseconds to wait for others before the "
-        "policy acts for those that are",
+        "with remote_worker_envs: milliseconds to wait for more slots, once one is ready, before "
+        "the policy acts",
         ge=0,
         harmless=True,
     )
@@ -147,45 +147,48 @@ class SamplingSettings(EnvironmentSettings):
         fixed="it does not change how a trial learns",
     )
     exploration_config: dict[str, Any] = setting(
-        {}, "exploration", "what exploring is, see ExplorationConfig; {}: the algorithm's own way"
+        {},
+        "exploration",
+        "type and options of exploration, see ExplorationConfig; {}: the algorithm's default",
     )
     ignore_env_runner_failures: bool = setting(
         False,
         "fault_tolerance",
-        "go on without env-runner actors that die, hang (see sample_timeout_s), or whose "
-        "environment raises, as long as one is left; num_healthy_workers counts them",
+        "continue without env-runner actors that die, hang (see sample_timeout_s), or whose "
+        "environment raises, as long as one is left; num_healthy_workers counts the live ones",
     )
     restart_failed_env_runners: bool = setting(
         False,
         "fault_tolerance",
-        "make env-runner actors that die, hang, or whose environment raises again, with the same "
-        "index, weights, filter and tasks, while the others sample; one that hangs is only noticed "
+        "restart env-runner actors that die, hang, or whose environment raises, with the same "
+        "index, weights, filter and tasks, while the others sample; a hanging one is only noticed "
         "with sample_timeout_s; excludes ignore_env_runner_failures",
     )
     num_consecutive_env_runner_failures_tolerance: int = setting(
         100,
         "fault_tolerance",
-        "failures of env-runner actors that have not sampled since, before the trial ends",
+        "number of failures of env-runner actors that have not sampled since, after which the "
+        "trial ends",
         ge=0,
     )
     env_runner_health_probe_timeout_s: int | float = setting(
         30,
         "fault_tolerance",
-        "seconds in which an idle env-runner actor must give a sign of life, asked for once an "
+        "seconds within which an idle env-runner actor must answer a health check, once an "
         "iteration with restart_failed_env_runners",
         gt=0,
     )
     env_runner_restore_timeout_s: int | float = setting(
         1800,
         "fault_tolerance",
-        "seconds in which an env-runner actor must start and make its environments",
+        "seconds within which an env-runner actor must start and make its environments",
         gt=0,
     )
     restart_failed_sub_environments: bool = setting(
         False,
         "fault_tolerance",
-        "replace a slot's environment that raises or gives NaN or infinity, and go on; 6 failures "
-        "in a row end the trial",
+        "replace a slot's environment if it raises or returns NaN or infinity, and continue; 6 "
+        "failures in a row end the trial",
     )
 
     @property

@@ -45,15 +45,15 @@ class TrainingSettings(SamplingSettings):
     )
     num_epochs: int = setting(1, "training", "passes over the train batch", ge=1)
     minibatch_size: int | None = setting(
-        None, "training", "rows of one gradient step; None takes the whole batch", ge=1
+        None, "training", "rows per gradient step; None: the whole batch", ge=1
     )
     shuffle_batch_per_epoch: bool = setting(True, "training", "a new permutation of rows per epoch")
     grad_clip: float | None = setting(None, "training", "bound of the gradient clipping", gt=0)
     grad_clip_by: str = setting(
         "global_norm",
         "training",
-        "clip elements by value, each tensor by its norm, all by their global norm, or each tensor "
-        "by its norm over that of its parameters",
+        "clip elements by value, each tensor by its norm, all by their global norm, or each "
+        "tensor by the ratio of its norm to that of its parameters",
         choices=("value", "norm", "global_norm", "adaptive"),
     )
     model: dict[str, Any] = setting(
@@ -69,8 +69,8 @@ class TrainingSettings(SamplingSettings):
         setting(
             None,
             "training",
-            "connectors (rollout, policy) -> rollout, after clip_rewards and before anything is "
-            "learned, written as env_to_module_connector is",
+            "connectors (rollout, policy) -> rollout, after clip_rewards and before learning, in "
+            "the same form as env_to_module_connector",
             fixed="it is code, not a number",
             risk=CODE,
         )
@@ -87,9 +87,9 @@ class TrainingSettings(SamplingSettings):
     load_state_path: str | dict[str, Any] | None = setting(
         None,
         "rl_module",
-        "folder of a policy, or of a checkpoint, whose weights training starts from; spaces and "
-        "networks must be the same. Of several policies each takes the one of its id there; a dict "
-        "gives folders by policy id. A checkpoint that is restored counts instead",
+        "folder of a policy, or of a checkpoint, with the initial weights; spaces and networks "
+        "must be the same. With several policies each takes the one with its id there; a dict "
+        "gives folders by policy id. A restored checkpoint takes precedence",
         fixed="it only counts at the start of a run",
         harmless=True,
     )
@@ -124,7 +124,8 @@ class TrainingSettings(SamplingSettings):
     local_gpu_idx: int = setting(
         0,
         "learners",
-        "which of the GPUs that the trial's own process sees learns, with num_learners = 0",
+        "index of the GPU that learns, among those that the trial's own process sees, with "
+        "num_learners = 0",
         ge=0,
         harmless=True,
     )
@@ -139,7 +140,7 @@ class TrainingSettings(SamplingSettings):
     fake_gpus: bool = setting(
         False,
         "resources",
-        "compute on the CPU what is set to a GPU, and request none, to test without one",
+        "for tests without a GPU: compute on the CPU instead of the GPU, and request no GPU",
         harmless=True,
     )
     placement_strategy: str = setting(
@@ -157,7 +158,7 @@ class TrainingSettings(SamplingSettings):
     extra_python_environs_for_worker: dict[str, Any] = setting(
         {},
         "python_environment",
-        "environment variables that its actors' processes are started with",
+        "environment variables of its actors' processes",
         risk=VARIABLES,
     )
 

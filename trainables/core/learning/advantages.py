@@ -66,10 +66,10 @@ class AdvantageConfig(AlgorithmConfig):
     advantage_std_floor: float = setting(
         0.01,
         "training",
-        "least standard deviation that normalize_advantages divides by, as a fraction of the root "
-        "mean square of the train batch's value targets: where less is left, as in a task that is "
-        "solved, it is mostly the value function's error. 0: none, for rewards that differ little "
-        "beside a constant",
+        "least divisor of normalize_advantages, as a fraction of the root mean square of the "
+        "train batch's value targets. A smaller standard deviation, as in a solved task, is "
+        "mostly the value function's error. 0: no floor, for rewards that differ little compared "
+        "with a constant",
         ge=0,
     )
 

@@ -29,16 +29,16 @@ class PolicyQConfig(OffPolicyConfig):
     }
 
     twin_q: bool = setting(
-        True, "training", "two Q-functions, of which the lesser value counts", fixed=_NETWORKS
+        True, "training", "use two Q-functions and take the lesser value", fixed=_NETWORKS
     )
     q_model_config: dict[str, Any] = setting(
         {},
         "training",
-        "what differs from model in the Q-functions, and in a value function beside them",
+        "options of the Q-functions, and of a value function beside them, that differ from model",
         fixed=_NETWORKS,
     )
     policy_model_config: dict[str, Any] = setting(
-        {}, "training", "what differs from model in the policy", fixed=_NETWORKS
+        {}, "training", "options of the policy that differ from model", fixed=_NETWORKS
     )
     actor_lr: float | list[Any] | None = setting(
         None, "training", "learning rate of the policy; None: lr", ge=0, schedule=True
@@ -50,8 +50,8 @@ class PolicyQConfig(OffPolicyConfig):
     training_intensity: float | None = setting(
         256.0,
         "training",
-        "replayed steps per sampled step, i.e. batch size x updates per environment step; "
-        "None: one update per sampling round, whatever its size",
+        "replayed steps per sampled step, i.e. batch size x updates per environment step; None: "
+        "one update per sampling round of any size",
         gt=0,
     )
     tau: float = setting(
@@ -60,8 +60,8 @@ class PolicyQConfig(OffPolicyConfig):
     target_network_update_freq: int = setting(
         0,
         "training",
-        "environment steps between target updates, gradient steps where training steps no "
-        "environment; 0: after every gradient step",
+        "environment steps between target updates (gradient steps if training steps no "
+        "environment); 0: after every gradient step",
         ge=0,
     )
 

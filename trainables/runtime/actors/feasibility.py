@@ -7,8 +7,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-import ray
-
 from trainables.core.errors import ConfigError
 
 logger = logging.getLogger("trainables")
@@ -58,11 +56,15 @@ def check_nodes(
 
 def live_nodes() -> list[dict[str, float]]:
     """Return the resources of each live node of the cluster that this process is connected to."""
+    import ray  # resources are counted without it, too
+
     return [dict(node["Resources"]) for node in ray.nodes() if node["Alive"]]
 
 
 def cluster_may_grow() -> bool:
     """Tell whether an autoscaler or an operator starts nodes, or one was lost and may return."""
+    import ray
+
     return any(not node["Alive"] or _MANAGED in node["Labels"] for node in ray.nodes())
 
 

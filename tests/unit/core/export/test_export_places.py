@@ -88,9 +88,9 @@ def test_a_finals_winner_is_what_the_sweep_stands_for(final: Path, tmp_path: Pat
 def test_nothing_takes_a_winners_place(final: Path) -> None:
     before = files(final)
     checkpoint = Path("trial_t1", "checkpoint_000000")
-    with pytest.raises(ExperimentError, match="say where to write it with -o"):
+    with pytest.raises(ExperimentError, match="name its folder with -o"):
         export_policy(final, metric="episode_return_mean")
-    with pytest.raises(ExperimentError, match="say where to write it with -o"):
+    with pytest.raises(ExperimentError, match="name its folder with -o"):
         export_policy(final, checkpoint=checkpoint)
     for folder, chosen in ((final, checkpoint), (final / "trial_t1", None)):
         with pytest.raises(ExperimentError, match="is for the policy of the final's winner"):

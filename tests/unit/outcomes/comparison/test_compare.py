@@ -74,7 +74,7 @@ def test_the_budget_is_what_all_runs_had(tmp_path: Path) -> None:
     assert found.budget == 400
     assert list(found.summary["iqm"].round()) == [50, 60]
     assert found.verdict.startswith("short is better than long")
-    assert any("went on for up to 800" in line for line in found.cautions)
+    assert any("runs continued to 800" in line for line in found.cautions)
     # Reports at other budgets: the line between those at 300 and 450.
     rare = make_runs(tmp_path, "rare", curves(90, reports=3), every=150)
     found = compare([rare, short], RETURN)
@@ -103,7 +103,7 @@ def test_a_choice_among_many_is_allowed_for(tmp_path: Path) -> None:
     assert found.summary["chosen_from"].tolist() == [30, 1]
     # 5 and 6 runs, all apart: p is about 2/462, times 30.
     assert found.pairs["p"].item() < 0.01 < 0.05 < found.pairs["p_adjusted"].item() < 0.3
-    assert found.verdict.startswith("No difference between searched and weak could be shown")
+    assert found.verdict.startswith("The data do not show a difference between searched and weak")
     assert "after the choice of searched among 30" in found.verdict
     assert any("optimistic" in line for line in found.cautions)
     assert "5 runs of its best configuration, the best of 30 by these values" in found.notes[1]
@@ -129,7 +129,9 @@ def test_held_out_runs_come_first(tmp_path: Path) -> None:
     assert found.summary["chosen_from"].tolist() == [2, 1]
     # The search: two trials of three seeds; the final: twelve runs.
     assert found.summary["total_env_steps"].iloc[0] == 2 * 3 * 400 + 12 * 400
-    with pytest.raises(ResultsError, match=r"all be judged by 'held-out'.*b on CartPole-v1: best"):
+    with pytest.raises(
+        ResultsError, match=r"all be compared by 'held-out'.*b on CartPole-v1: best"
+    ):
         compare([a, b], RETURN, unit="held-out")
 
 
@@ -145,10 +147,10 @@ def test_configurations_are_compared_as_such_where_there_are_no_seeds(tmp_path: 
     assert set(found.summary["unit"]) == {"trials"}
     assert found.verdict.startswith("b is better than a")
     assert "6 configurations" in found.notes[1]
-    assert any("Configurations are compared" in line for line in found.cautions)
+    assert any("compares all configurations" in line for line in found.cautions)
     # Configurations beside seeds of one configuration: another kind of spread.
     one = make_runs(tmp_path, "one", [[50.0]] * 5, env="E")
-    with pytest.raises(ResultsError, match=r"judged in one way.*a on E: trials; one on E: best"):
+    with pytest.raises(ResultsError, match=r"compared in one way.*a on E: trials; one on E: best"):
         compare([tmp_path / "a", one], RETURN)
     # Several seeds of a configuration count as one value.
     grid = make_runs(tmp_path, "grid", curves(9), settings=[{"lr": k} for k in range(5)], env="E")
@@ -173,11 +175,11 @@ def test_lost_runs_are_counted_and_do_not_help(tmp_path: Path) -> None:
 def test_few_runs_are_not_judged(tmp_path: Path) -> None:
     a, b = (make_runs(tmp_path, n, curves(v, runs=3)) for n, v in [("a", 10), ("b", 99)])
     found = compare([a, b], RETURN)
-    assert found.verdict.startswith("Too few runs to tell b from a: 3 and 3")
+    assert found.verdict.startswith("Too few runs to compare b with a: 3 and 3")
     assert any("3 seeds are too narrow" in line for line in found.cautions)
     single = [make_runs(tmp_path, n, curves(v, runs=1)) for n, v in [("c", 10), ("d", 99)]]
     found = compare(single, RETURN)
-    assert found.verdict.startswith("Too few runs to tell d from c: 1 and 1")
+    assert found.verdict.startswith("Too few runs to compare d with c: 1 and 1")
     json.dumps(found.to_dict(), allow_nan=False)
 
 
@@ -238,7 +240,7 @@ def test_nonsense_is_refused(tmp_path: Path) -> None:
     refused("must lie below", study, reference=both)
     same = [make_runs(tmp_path, f"{n}{e}", [[7.0]] * 5, env=e) for n in "pq" for e in "EF"]
     labelled = [f"{path.name[0]}={path}" for path in same]
-    refused("E: all runs came to 7", labelled)
+    refused("E: all runs have the value 7", labelled)
 
 
 def test_a_population_is_one_run(tmp_path: Path) -> None:
@@ -294,7 +296,7 @@ def test_lost_seeds_of_configurations_are_runs_lost(tmp_path: Path) -> None:
     fragile = make_sweep(tmp_path, trials, "fragile")
     found = compare([fragile, single(tmp_path, "solid", solid)], RETURN, unit="trials")
     assert found.summary["lost"].tolist() == [30, 0]
-    assert "it is not shown: 30 of its 50 runs failed" in found.verdict
+    assert "the data do not show it: 30 of its 50 runs failed" in found.verdict
 
 
 def test_the_same_run_again_counts_once(tmp_path: Path) -> None:

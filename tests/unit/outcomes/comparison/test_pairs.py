@@ -70,10 +70,10 @@ def test_a_pair_that_differs_and_one_that_does_not() -> None:
     assert not close["better"] and close["probability"] == 0.55
     assert pairs.loc[("a", "b"), "difference"] == 20
     lines = verdict_lines(found.assign(handicap=""))
-    assert lines[0] == "Not shown to be worse than any: a."
+    assert lines[0] == "Not shown to be worse than any other: a."
     assert lines[1].startswith("a is better than b: P(improvement) 1.00 [1.00, 1.00], p = ")
-    assert "No difference between c and b could be shown: P(improvement) 0.55" in lines[2]
-    assert "could have shown one from 0.8" in lines[2]
+    assert "The data do not show a difference between c and b: P(improvement) 0.55" in lines[2]
+    assert "P(improvement) must reach 0.8" in lines[2]
 
 
 def test_intervals_are_wider_for_several_pairs_and_after_a_choice() -> None:
@@ -136,7 +136,9 @@ def test_below_five_runs_nothing_is_claimed() -> None:
     assert claims(3, shift=50, draws=20) == claims(4, shift=50, draws=20) == 0
     few = compare_pairs({"a": [1.0, 2.0, 3.0], "b": [10.0, 11.0, 12.0]}).assign(handicap="")
     (line,) = verdict_lines(few)
-    assert line.startswith("Too few runs to tell b from a: 3 and 3 (5 of each at least, better 10)")
+    assert line.startswith(
+        "Too few runs to compare b with a: 3 and 3 (at least 5 of each, better 10)"
+    )
     # On several tasks three runs of each are some.
     x = GENERATOR.normal(size=(3, 5))
     assert compare_pairs({"a": x, "b": x + 9})["better"].all()

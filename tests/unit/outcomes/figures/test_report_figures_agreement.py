@@ -42,7 +42,7 @@ def test_a_figure_for_each_estimator(tmp_path: Path) -> None:
     assert [figure.layout.meta["title"] for figure in figures] == ["By dr", "By wis"]
     by_name = {trace.name: list(trace.y) for trace in figures[0].data}
     assert by_name == {"others": [10], "truly best": [40], "chosen by the estimate": [25]}
-    assert "worth 15 less than the best one: 50% of the range" in figures[0].layout.meta["caption"]
+    assert "is 15 below the best one: 50% of the range" in figures[0].layout.meta["caption"]
     # The best trial is chosen: its star stands over its diamond.
     assert [list(trace.y) for trace in figures[1].data[1:]] == [[40], [40]]
 

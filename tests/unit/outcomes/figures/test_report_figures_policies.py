@@ -49,7 +49,9 @@ def test_each_policy_has_a_column(data: ReportData) -> None:
         ["1", "t2", "40", "4", "10", "40"],
         ["2", "t1", "20", "4", "8", "20"],
     ]
-    assert table.columns[-1] == "a/lr" and "a and b: what each policy's agents" in table.note
+    assert (
+        table.columns[-1] == "a/lr" and "a and b: the return of each policy's agents" in table.note
+    )
     assert len(table.columns) == len(table.numeric) == len(table.rows[0])
 
 

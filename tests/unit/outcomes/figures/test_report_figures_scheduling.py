@@ -162,8 +162,8 @@ def test_the_winners_line_of_descent_is_blue() -> None:
     np.testing.assert_equal(descent.y, np.float32([0, 0, np.nan, -1, -1, np.nan, -2, -2, np.nan]))
     assert traces["given up"].x.tolist() == [1000, 2000]
     assert traces["given up"].y.tolist() == [-1, -2]
-    text = traces["who went on from whom"].text[0]
-    assert text.startswith("<b>b</b> goes on from <b>a</b>")
+    text = traces["clone and donor"].text[0]
+    assert text.startswith("<b>b</b> continues from <b>a</b>")
     assert "lr: 0.001 → 0.005" in text
     assert "act" not in text  # what did not change is not told
     assert list(figure.layout.yaxis.ticktext) == ["a", "b", "<b>c</b>"]

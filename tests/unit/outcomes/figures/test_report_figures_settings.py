@@ -181,7 +181,7 @@ def test_a_slice_of_levels_has_a_place_for_each() -> None:
     assert drawn["partial dependence"].error_y.array.tolist() == [10, 5]
     assert abs(drawn["best"].x[0] - 1) < 0.2
     assert abs(drawn["stopped early"].x[0]) < 0.2
-    assert "beside each other at random" in figure.layout.meta["caption"]
+    assert "spread at random" in figure.layout.meta["caption"]
     ranged = draw_slice(VALUES, "lr", Scale("log"), METRIC)
     assert "beside each other" not in ranged.layout.meta["caption"]
 

@@ -266,4 +266,4 @@ def test_a_sweep_ends_with_its_effects(tmp_path: Path, search: str) -> None:
     ranked = [line for line in lines if any(f" {n} " in line for n in (*SWITCHES, "n_step"))]
     assert [line.split()[1] for line in ranked[-4:]] == ["n_step", "dueling", "noisy", "double_q"]
     assert [line.split()[-1] for line in ranked[-4:]] == ["yes", "yes", "yes", "no"]
-    assert "trials that differ in nothing else" in " ".join(text.getvalue().split())
+    assert "trials that differ only in it" in " ".join(text.getvalue().split())

@@ -148,7 +148,7 @@ def test_every_place_names_the_same_trials_in_the_same_order(sweep: Path, tmp_pa
     assert [trial.trial_id for trial, _ in data.ranked] == ORDER
     text = " ".join(summary(data).sentences)
     assert "Trial late won with 500" in text
-    assert "as much as 4 others: it is first as it was there after 100 steps" in text
+    assert "the same as 4 others. It is first because it reached that value after 100 steps" in text
     assert "the next one after 200" in text
     assert winner(sweep) == ORDER[0]
     note = sweep_note(load_sweep(sweep), METRIC, "max")

@@ -147,7 +147,7 @@ def test_a_sweep_whose_trials_all_failed_has_a_page(tmp_path: Path) -> None:
         cause = "KeyError: 'a'" if n else "OSError: disk"
         (sweep / f"trial_t{n}" / "error.txt").write_text(f"Traceback\n  x\n{cause}\n")
     page = page_of(sweep)
-    assert "There is no winner: no trial has reported it." in page.text
+    assert "There is no winner: no trial has reported the objective." in page.text
     assert "3 of 3 trials failed, 2 of them with: KeyError: 'a'." in page.text
     assert "2 trials (t1 and t2): KeyError: 'a'" in page.text
 
@@ -160,8 +160,8 @@ def test_a_sweep_whose_trials_all_failed_has_a_page(tmp_path: Path) -> None:
             {"t0": {"rows": [row(1, 2.0)], "status": "RUNNING"}, "t1": {"rows": curve(1.0)}},
             "1 trial had not ended when this report was written",
         ),
-        ({"t0": {"rows": curve(float("nan"))}}, "no value of it is finite"),
-        ({"t0": {"rows": [], "status": "PENDING"}}, "no trial has reported it"),
+        ({"t0": {"rows": curve(float("nan"))}}, "the objective has no finite value"),
+        ({"t0": {"rows": [], "status": "PENDING"}}, "no trial has reported the objective"),
     ],
 )
 def test_young_and_poor_sweeps_have_a_page(tmp_path: Path, made: dict, said: str) -> None:

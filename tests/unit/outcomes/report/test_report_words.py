@@ -52,7 +52,7 @@ def test_overlapping_intervals_are_called_a_tie(tmp_path: Path) -> None:
     data = data_of(tmp_path, trials)
     assert tied(data) == ["b"]
     assert "a won with 10 (95 % interval of its 3 seeds: 8 to 12), 1 better than" in text_of(data)
-    assert "1 other trial has an interval that overlaps its own" in text_of(data)
+    assert "1 other trial has an interval that overlaps the winner's" in text_of(data)
     assert "it may be a tie" in text_of(data)
     assert any("Intervals of 3 seeds are too narrow" in c for c in summary(data).cautions)
     assert any("best of 3 and so optimistic" in c for c in summary(data).cautions)
@@ -61,7 +61,7 @@ def test_overlapping_intervals_are_called_a_tie(tmp_path: Path) -> None:
 def test_separate_intervals_are_not(tmp_path: Path) -> None:
     data = data_of(tmp_path, {"a": of_seeds(10, 9, 12), "b": of_seeds(7, 6, 8.9)})
     assert tied(data) == []
-    assert "no other trial's interval reaches its own" in text_of(data)
+    assert "No other trial's interval overlaps the winner's" in text_of(data)
     assert "tie" not in text_of(data).replace("time", "")
 
 
@@ -76,7 +76,7 @@ def test_the_least_value_wins_where_less_is_better(tmp_path: Path) -> None:
 def test_equal_values_are_said_to_be_equal(tmp_path: Path) -> None:
     same = [row(1, 5.0, done=True)]
     data = data_of(tmp_path, {name: {"rows": same} for name in "abc"})
-    assert "as much as 2 others" in text_of(data)
+    assert "the same as 2 others. It is first because" in text_of(data)
 
 
 def test_cost_counts_every_seed_and_what_a_scheduler_spared(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_cost_counts_every_seed_and_what_a_scheduler_spared(tmp_path: Path) -> N
     trials = {"a": of_seeds(10, 9, 12, iterations=10), "b": of_seeds(7, 6, 8, iterations=2)}
     data = data_of(tmp_path, trials, scheduler={"algorithm": "asha"}, stop={STEPS: 1000})
     assert "3,600 environment steps" in text_of(data)
-    assert "1 of 2 trials stopped early, which spared 40 %" in text_of(data)
+    assert "1 of 2 trials stopped early, which saved 40 %" in text_of(data)
     assert any("at a smaller budget" in caution for caution in summary(data).cautions)
     table = leaderboard_table(data, 10, {})
     status = table.columns.index("Status")
@@ -94,7 +94,7 @@ def test_cost_counts_every_seed_and_what_a_scheduler_spared(tmp_path: Path) -> N
 def test_trials_that_shared_processes_are_said_to(tmp_path: Path) -> None:
     trials = {n: {"rows": [row(1, 1.0, host=h)]} for n, h in (("a", 0), ("b", 1), ("c", 0))}
     data = data_of(tmp_path, {**trials, "none": {"rows": []}})
-    said = "3 trials in 2 processes: each one's time includes waiting for those beside it."
+    said = "3 trials in 2 processes: the time of each includes waiting for the others."
     assert text_of(data).count(said) == 1
     table = leaderboard_table(data, 10, {})
     column = table.columns.index("Host")
@@ -105,7 +105,7 @@ def test_trials_that_shared_processes_are_said_to(tmp_path: Path) -> None:
     }
     assert table.numeric[column] and len(table.numeric) == len(table.columns)
     assert {len(r) for r in table.rows} == {len(table.columns)}
-    assert "Host: which of the sweep's processes" in table.note
+    assert "Host: the process that trained the trial last" in table.note
     alone = data_of(tmp_path / "alone", {"a": {"rows": [row(1, 1.0)]}})
     assert "process" not in text_of(alone)
     assert "Host" not in leaderboard_table(alone, 10, {}).columns
@@ -119,7 +119,7 @@ def test_only_what_the_scheduler_stopped_was_spared(tmp_path: Path) -> None:
     stop = {STEPS: 1000, "episode_return_mean": 475}
     data = data_of(tmp_path, trials, scheduler={"algorithm": "asha"}, stop=stop)
     assert data.stopped_early == {"half": 500}
-    assert "1 of 9 trials stopped early, which spared 6 %" in text_of(data)
+    assert "1 of 9 trials stopped early, which saved 6 %" in text_of(data)
     solved = data_of(tmp_path / "solved", {"solved": trials["solved"]}, stop=stop)
     assert "stopped" not in text_of(solved)
 
@@ -150,7 +150,7 @@ def test_seeds_in_a_grid_are_put_together(tmp_path: Path) -> None:
     assert best.settings == {"num_epochs": 3} and best.iqm == 32.0
     assert other.values == {n: 10.0 + n for n in range(5)}
     assert "2 configurations, each trained with 5 seeds: num_epochs = 3 is best" in text_of(data)
-    assert "No other configuration's interval reaches its own" in text_of(data)
+    assert "No other configuration's interval overlaps it" in text_of(data)
 
 
 def seeds_of(epochs: int, ends: list[float], lost: int, how: str) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def test_lost_seeds_are_said_and_win_nothing(tmp_path: Path, how: str, lost: int
     assert best.settings == {"num_epochs": 1} and (best.lost, other.lost) == (0, lost)
     assert len(other.values) == 5 - lost
     assert "each trained with 5 seeds: num_epochs = 1 is best" in text_of(data)
-    assert "–" not in text_of(data) and "reaches its own" not in text_of(data)
+    assert "–" not in text_of(data) and "overlaps it" not in text_of(data)
     said = f"do not count: num_epochs = 2 ({lost} of 5; {number(other.iqm)} on the rest)"
     assert any(said in caution for caution in summary(data).cautions)
     seeds = groups_table(data, [best, other]).columns.index("Seeds")
@@ -188,7 +188,7 @@ def test_a_single_seed_has_no_interval_to_be_ahead_of(tmp_path: Path) -> None:
     trials = seeds_of(1, [400.0, 401, 402], 0, "") | seeds_of(3, [450.0, 451, 452], 0, "")
     data = data_of(tmp_path, trials | seeds_of(2, [480.0], 0, ""))
     assert "num_epochs = 2 is best with an interquartile mean of 480." in text_of(data)
-    assert "reaches its own" not in text_of(data)
+    assert "overlaps it" not in text_of(data)
 
 
 def test_one_seed_each_is_no_group(tmp_path: Path) -> None:
@@ -216,8 +216,8 @@ def test_held_out_seeds_have_the_last_word(tmp_path: Path) -> None:
     (data.folder / "final.json").write_text(json.dumps(final))
     data = ReportData(data.folder)
     assert "On 2 held-out seeds trial b is best: interquartile mean 6" in text_of(data)
-    assert "1 worse than the search said" in text_of(data)
-    assert "overlaps that of a: these intervals do not tell them apart" in text_of(data)
+    assert "1 worse than its value in the search" in text_of(data)
+    assert "overlaps that of a, so the data do not show a difference" in text_of(data)
     assert "The best of 2." in summary(data).cautions
     table = final_table(data)
     assert table is not None and table.marked == {1}
@@ -319,14 +319,14 @@ def test_noise_is_not_said_to_matter(tmp_path: Path) -> None:
     data = sweep_of_values(tmp_path / "noise", noise)
     assert data.explains_nothing
     text = text_of(data)
-    assert "No setting was shown to matter" in text and "(R² -" in text
+    assert "The data do not show that a setting matters" in text and "(R² -" in text
     assert "mattered most" not in text and "%" not in text.partition("No setting")[2]
     assert not any("explain nothing" in caution for caution in summary(data).cautions)
     assert data.top_settings == data.settings  # in no order of importance
 
     data = sweep_of_values(tmp_path / "signal", [float(n) for n in range(16)])
     assert not data.explains_nothing
-    assert "What mattered most" in text_of(data) and "lr (" in text_of(data)
+    assert "The most important settings" in text_of(data) and "lr (" in text_of(data)
 
 
 def test_figures_of_noise_are_folded_away(tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_a_winner_by_estimates_was_not_seen_to_play(tmp_path: Path) -> None:
         data = ReportData(sweep, "evaluation/ope/dr/v_target", "max")
         assert "judged by the estimated discounted return (dr) at the end" in text_of(data)
         said = " ".join(summary(data).cautions)
-        assert "not one that was seen to play best" in said
+        assert "which does not show that it plays best" in said
         assert ("rests on 19 of 400 episodes" in said) == warns
 
 

@@ -174,11 +174,11 @@ def test_what_sharing_saved_is_an_estimate_from_iterations_alone(tmp_path: Path)
     found = load_sweep(make_sweep(tmp_path, trials, "uneven")).trials
     assert batching_of([trial.frame for trial in found]) == (4, 1, 23.0, 5, 1.0, 41.0)
     assert batching_line(found) == (
-        "trial_batching: 4 trials in 1 process trained for 23 s, without each one's first "
-        "iteration. One at a time in each process they would have taken about 41 s: an estimate, "
-        "from 5 iterations of trials that were alone in their process (median 1 s)."
+        "trial_batching: 4 trials in 1 process trained for 23 s, without the first iteration of "
+        "each. One at a time in each process they would have taken about 41 s (estimated from "
+        "5 iterations of trials that were alone in their process, median 1 s)."
     )
     even = load_sweep(make_sweep(tmp_path, {n: trials[n] for n in "abc"}, "even")).trials
-    assert "What that saved is not known: no trial was alone" in batching_line(even)
+    assert "The saved time is not known: no trial was alone" in batching_line(even)
     own = {n: {"rows": seconds_rows(None, 0, 1.0)} for n in "ab"}
     assert batching_line(load_sweep(make_sweep(tmp_path, own, "own")).trials) == ""

@@ -136,7 +136,7 @@ def test_a_large_sweep_is_parsed_once_and_its_configs_once_a_trial(
     slow: list[Any] = []
     configs: list[Any] = []
     config_of = plain_rows._config_of
-    monkeypatch.setattr(rows, "_parse", lambda line: slow.append(line))
+    monkeypatch.setattr(rows, "parse_row", lambda line: slow.append(line))
     monkeypatch.setattr(
         plain_rows, "_config_of", lambda line: (configs.append(line), config_of(line))[1]
     )

@@ -198,9 +198,9 @@ def test_sweeps_of_one_data_file_are_compared_by_what_they_share(
         "end_of_training": "at the end of its training: each run counts with its last value.",
     }
     assert said[x] in found.notes[0]
-    whys = [line for line in found.notes if line.startswith("Not by ")]
+    whys = [line for line in found.notes if line.startswith("The budget is not in ")]
     assert len(whys) == list(said).index(x)
     if whys:
-        assert "Not by steps trained on, of which there is no budget that all runs share" in whys[0]
+        assert "steps trained on, because the runs share none" in whys[0]
         with pytest.raises(ResultsError, match="reported first at"):
             compare_folders(folders, metric=metric, mode="max", by=steps)

@@ -74,6 +74,20 @@ def test_continuous_actions_at_bounds(tmp_path: Path) -> None:
     assert counts.counts.min() > 0 and counts.at_bounds is not None and counts.at_bounds < 20
 
 
+def test_columns_of_any_name(tmp_path: Path) -> None:
+    table = tmp_path / "orders.csv"
+    table.write_text("price,order,profit,done\n1.5,0,2,0\n2.5,1,3,1\n")
+    names = '{"obs_columns": ["price"], "action_column": "order", "reward_column": "profit"}'
+    told = CliRunner().invoke(cli.app, ["data", str(table), "--input-config", names])
+    assert told.exit_code == 0 and "1 episode" in told.output, told.output
+    unnamed = CliRunner().invoke(cli.app, ["data", str(table)])
+    assert unnamed.exit_code == 1 and "input_config={'obs_columns'" in unnamed.output
+    wrong = CliRunner().invoke(cli.app, ["data", str(table), "--input-config", "price"])
+    assert wrong.exit_code != 0 and "--input-config price: expected a mapping" in str(
+        wrong.exception
+    )
+
+
 def test_it_is_drawn(recorded: Path, tmp_path: Path) -> None:
     plot = tmp_path / "data.png"
     result = CliRunner().invoke(cli.app, ["data", str(recorded), "--plot", str(plot)])

@@ -143,7 +143,7 @@ def test_a_policy_plays_the_part_that_it_was_trained_for(two: Path) -> None:
     played = play(two, episodes=3, opponent="random", policy_id="b")
     assert played.versus is not None and played.versus.matches.seats == ["player_1"]
     assert played.notes == [
-        "b was trained as player_1 and plays no other agent; --seat player_0 asks for another."
+        "b was trained as player_1 and plays only there; --seat player_0 chooses another agent."
     ]
     asked = play(two, episodes=4, opponent="b", policy_id="a", seats=["player_1", "player_0"])
     assert asked.versus is not None and not asked.notes
@@ -208,7 +208,7 @@ def test_games_without_chance_are_called_so(league: Path) -> None:
         assert played.versus is not None
         return " ".join(standing_lines(played.versus))
 
-    assert "All games took the same course" in lines(episodes=10)
+    assert "All games were the same" in lines(episodes=10)
     assert "same course" not in lines(episodes=40, explore=True)
     assert "Seats had different numbers of games" in lines(episodes=5)
     assert "Seats had" not in lines(episodes=4)
@@ -222,8 +222,8 @@ def test_agents_that_share_rewards_are_no_opponents(league: Path) -> None:
         return " ".join(standing_lines(played.versus))
 
     ones, zeros = np.ones((2, 3, 3)).tolist(), np.zeros((2, 3, 3)).tolist()
-    assert "All agents returned the same" in lines(ones)
-    assert "All agents returned the same" not in lines(zeros)
+    assert "All agents had the same return" in lines(ones)
+    assert "All agents had the same return" not in lines(zeros)
 
 
 def test_a_rate_has_the_interval_of_wilson() -> None:

@@ -140,7 +140,7 @@ def test_bad_options(sweep: Path, tmp_path: Path, golden: Golden) -> None:
 
 def test_what_is_no_sweep_needs_a_place_and_has_no_best(sweep: Path, tmp_path: Path) -> None:
     policy = policy_of(1).save(tmp_path / "policy")
-    with pytest.raises(ExperimentError, match="say where to write its policy with -o"):
+    with pytest.raises(ExperimentError, match="name a folder for its policy with -o"):
         export_policy(policy)
     with pytest.raises(ExperimentError, match="is no sweep: --metric, --mode and --checkpoint"):
         export_policy(policy, tmp_path / "out", metric="episode_return_mean")

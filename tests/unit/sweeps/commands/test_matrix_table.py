@@ -66,12 +66,12 @@ def test_the_verdict_is_that_of_compare(tmp_path: Path, mode: str, verdict: str)
     assert [told] == compare(tmp_path, "episode_return_mean", mode).lines
     [by] = [line for line in lines if line.startswith("Compared by episode_return_mean (")]
     assert " at 200 environment steps, " in by
-    assert f"How it was compared: tunescape compare {tmp_path}" in lines
+    assert f"Details of the comparison: tunescape compare {tmp_path}" in lines
 
 
 def test_few_runs_have_no_winner(tmp_path: Path) -> None:
     assert any(
-        line.startswith("Too few runs to tell")
+        line.startswith("Too few runs to compare")
         for line in shown(on_disk(tmp_path, LOW[:2], HIGH[:2]))
     )
 

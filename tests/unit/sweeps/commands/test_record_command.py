@@ -100,7 +100,7 @@ def test_a_share_of_the_episodes_is_random(policy: Path, tmp_path: Path) -> None
 
 def test_a_folder_is_never_overwritten(policy: Path, tmp_path: Path) -> None:
     record_folder(policy, tmp_path / "data", episodes=2)
-    with pytest.raises(ExperimentError, match="--append adds"):
+    with pytest.raises(ExperimentError, match="add to its data with --append"):
         record_folder(policy, tmp_path / "data", episodes=2, seed=1)
     record_folder(policy, tmp_path / "data", episodes=2, seed=1, append=True)
     assert len(episodes_of(tmp_path / "data")) == 4
@@ -184,5 +184,5 @@ def test_random_actions_are_not_mixed_into_those_of_several_agents(
 
 
 def test_one_agent_has_no_mapping(policy: Path, tmp_path: Path) -> None:
-    with pytest.raises(ExperimentError, match="--policy-mapping: one agent plays"):
+    with pytest.raises(ExperimentError, match="--policy-mapping: not allowed with one agent"):
         record_folder(policy, tmp_path / "data", episodes=2, policy_mapping="*=a")

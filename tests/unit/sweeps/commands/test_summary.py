@@ -92,4 +92,4 @@ def test_the_final_compares_values_at_the_end(tmp_path: Path) -> None:
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     (line,) = (line for line in shown.splitlines() if "winner" in line and "+" in line)
     assert line.split()[:4] == ["t", "60", "95", "45"] and "+15" in line
-    assert "search: the value at the end of the search's trial" in shown
+    assert "search: the value at the end of the trial in the search" in shown

@@ -61,6 +61,7 @@ CALLABLES: dict[str, dict[str, tuple[str, ...]]] = {
         "_select_config": ("Xraw", "yraw", "current", "newpoint", "bounds", "num_f"),
     },
     "ray.tune.utils:": {"date_str": ()},
+    "ray.air._internal.usage:": {"tag_callbacks": ("callbacks",)},
     "ray.tune.tuner:Tuner": {"restore": ("path", "trainable")},
     "ray.tune.impl.tuner_internal:TunerInternal": {"get_run_config": ()},
     "ray._private.node:Node": {
@@ -74,7 +75,10 @@ CALLABLES: dict[str, dict[str, tuple[str, ...]]] = {
         "get_node_ip_address": (),
         "canonicalize_bootstrap_address": ("addr",),
     },
-    "ray._private.utils:": {"set_sigterm_handler": ("sigterm_handler",)},
+    "ray._private.utils:": {
+        "set_sigterm_handler": ("sigterm_handler",),
+        "get_dashboard_dependency_error": (),
+    },
     "ray._private.state:": {
         "available_resources_per_node": (),
         "actors": ("actor_state_name",),

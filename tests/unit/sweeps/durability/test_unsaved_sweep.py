@@ -39,7 +39,7 @@ def test_what_is_somebody_elses_is_kept(tmp_path: Path, foreign: str) -> None:
     (folder / foreign).parent.mkdir(exist_ok=True)
     (folder / foreign).write_text("mine")
     before = sorted(folder.rglob("*"))
-    with pytest.raises(SweepError, match=r"result|state of the sweep|would be lost"):
+    with pytest.raises(SweepError, match=r"result|state of the sweep|would delete"):
         remove_unsaved(folder)
     assert sorted(folder.rglob("*")) == before
 
@@ -50,7 +50,7 @@ def test_resuming_a_folder_with_a_spec_of_ones_own_loses_nothing(tmp_path: Path)
     folder.mkdir()
     (folder / "spec.yaml").write_text(SPEC)
     (folder / "notes.md").write_text("a year of work")
-    with pytest.raises(SweepError, match=r"notes\.md, spec\.yaml would be lost"):
+    with pytest.raises(SweepError, match=r"would delete notes\.md, spec\.yaml"):
         resume_sweep(folder)
     assert (folder / "notes.md").read_text() == "a year of work"
 

@@ -62,7 +62,7 @@ def test_input_is_what_is_recorded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"record": {"episodes": 3}}, "who plays where"),
+        ({"record": {"episodes": 3}}, "the policy that plays"),
         ({"record": {"train": {**EXPERT, "trainable": "PPOO"}}}, "unknown"),
         ({"record": {"train": {**EXPERT, "config": {"lr": -1}}}}, "lr"),
         ({"record": {"train": {**EXPERT, "config": {}}}}, "env is not set"),

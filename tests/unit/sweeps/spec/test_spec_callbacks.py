@@ -192,7 +192,7 @@ def test_an_exception_is_told_once_and_does_not_pass(
     (record,) = caplog.records
     assert record.getMessage() == (
         f"callbacks.0: {NOTES} failed in on_experiment_end: RuntimeError: on_experiment_end fails "
-        "as asked. The sweep goes on; the same again is not told."
+        "as asked. The sweep continues; repeats are not shown."
     )
 
 

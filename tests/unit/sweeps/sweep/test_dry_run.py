@@ -50,7 +50,7 @@ def test_a_plan_is_short_unless_asked(tmp_path: Path) -> None:
     assert "  lr: {loguniform: [0.0003, 0.005]}" in lines
     assert "objective: {metric: episode_return_mean, mode: max}" in lines
     assert "n_ei_candidates" not in plan and "max_pending_metrics" not in plan
-    assert lines[-1] == "# what is not shown is at its default: -v shows it"
+    assert lines[-1] == "# settings at their defaults are not shown: -v shows them"
     whole = printed(show_plan, Sweep.of(spec), whole=True)
     assert "max_pending_metrics: 200000" in whole and len(whole.splitlines()) > 2 * SCREEN
     assert "-v shows it" not in whole

@@ -81,15 +81,15 @@ SAID: list[tuple[dict[str, Any], str]] = [
         "each trial has 2 of its own (seeds.parallel = 2 gives each trial that many): "
         "up to 3 seeds of a process learn together",
     ),
-    ({"max_concurrent": 2}, f"each trial has a process of its own: {ENOUGH}"),
+    ({"max_concurrent": 2}, f"each trial has its own process: {ENOUGH}"),
     (
         {"scheduler": "resource_changing"},
-        "each trial has a process of its own: the scheduler resource_changing hands out CPUs "
+        "each trial has its own process: the scheduler resource_changing hands out CPUs "
         "to each trial",
     ),
     (
         {"trainable": "A2C"},
-        "each trial has a process of its own: updates of A2C are not written for several trials",
+        "each trial has its own process: updates of A2C are not written for several trials",
     ),
 ]
 

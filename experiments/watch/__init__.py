@@ -1,0 +1,1 @@
+"""Watching a sweep from its folder, which is only read: a live page, and Optuna's dashboard."""
