@@ -364,6 +364,8 @@ def _fields_at(path: KeyPath, location: tuple[str | int, ...]) -> list[str]:
         if isinstance(key, int):  # the list's own annotation has given the model of its items
             continue
         if key in _TAGGED and depth == 0:
+            if len(location) == 1:  # a word: in a spec that is read as it was saved
+                return ["algorithm"]
             model = _TAGGED[str(key)][str(location[1])]
         else:
             model = _section_in(model.model_fields[key].annotation)
