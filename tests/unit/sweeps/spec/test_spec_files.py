@@ -318,5 +318,5 @@ def test_local_files_do_not_depend_on_the_current_folder(
 def test_a_saved_spec_that_was_shortened_by_hand_is_refused_by_key(tmp_path: Path) -> None:
     file = tmp_path / "spec.yaml"
     file.write_text("name: a\ntrainable: PPO\nsearch: tpe\nstop: {training_iteration: 1}\n")
-    with pytest.raises(SpecError, match="search = 'tpe' is not allowed; .* mapping of algorithm"):
+    with pytest.raises(SpecError, match=r"search = 'tpe' is not allowed; .* mapping of algorithm"):
         read_spec(file)
