@@ -5,7 +5,8 @@ as a clone of an older commit::
 
     python -m experiments.benchmarks.small_sweeps --tree before=/path/to/clone
 
-A sweep's CPU seconds are its driver's, and those of all processes that it started. On a shared
+CPU seconds are the driver's, and those of it and of all processes that it started, less those of
+the trials themselves: nobody waits for forks of the process that workers come from. On a shared
 machine they say more than wall-clock seconds do. Linux only.
 """
 
@@ -73,7 +74,7 @@ def main() -> None:
 
 
 def measure(tree: Path, command: str) -> dict[str, float]:
-    """Run a command; return CPU seconds of its process and of all, and wall-clock seconds.
+    """Run a command; return CPU seconds of its process and of all, wall-clock seconds, the load.
 
     Args:
         tree: The folder that holds the packages.
