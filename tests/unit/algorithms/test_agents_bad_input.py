@@ -439,7 +439,7 @@ def test_bad_parts_of_a_checkpoint(algo: PPO, tmp_path: Path) -> None:
         message = str(the_error(partial(PPO.from_checkpoint, tmp_path, **given)))
         assert re.search(says, message), message
     for mapping, says in (
-        ("*=c", "holds no policy 'c'.*there are a, b"),
+        ("*=c", "holds no policy 'c'.*it holds a, b"),
         ("agent_0=a", "the agent 'agent_1' has no policy; policies: a, b"),
         ("nowhere:mapping", "'nowhere:mapping' cannot be found"),
     ):

@@ -246,7 +246,7 @@ def test_soft_target_value_by_hand() -> None:
 
 def test_longer_returns_leave_out_the_entropy_in_between_and_the_setting_says_so() -> None:
     """The replay buffer sums up rewards alone: the loss cannot tell two steps from one."""
-    assert "without the entropy of the steps in between" in SACConfig.settings()["n_step"].doc
+    assert "in SAC no entropy of the steps in between" in SACConfig.settings()["n_step"].doc
 
 
 def test_importance_weights_scale_the_critics_loss_alone() -> None:
