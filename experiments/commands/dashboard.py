@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -26,9 +27,5 @@ def dashboard(
     server = study_server(folder, port)
     address = f"http://{HOST}:{server.server_port}{STUDY_PAGE}"
     say(shell.output(), f"Optuna's dashboard of {shown_path(folder)}: {address} (Ctrl-C stops it)")
-    try:
+    with closing(server), suppress(KeyboardInterrupt):
         server.serve_forever()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        server.close()

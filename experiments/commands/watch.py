@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -33,9 +34,5 @@ def watch(
     server = watch_server(sweep, port)
     address = f"http://{HOST}:{server.server_port}"
     say(shell.output(), f"Watching {shown_path(sweep.folder)}: {address} (Ctrl-C stops it)")
-    try:
+    with closing(server), suppress(KeyboardInterrupt):
         server.serve_forever()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        server.close()

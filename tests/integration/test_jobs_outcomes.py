@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
-import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -22,7 +19,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from page_blocks import ROOT, blocks, module_of, text_of, write_modules
-from page_commands import environment, run, run_commands
+from page_commands import environment, run, run_commands, servers
 
 from analysis import curves_frame
 from experiments.commands.recording.data_summary import summarise
@@ -248,43 +245,6 @@ def test_serve_the_winner(folder: Path) -> None:
     assert (given.name, given.type, given.shape[1:]) == (OBS, "tensor(float)", [4])
     [action] = [out for out in session.get_outputs() if out.name == ACTION]
     assert action.type == "tensor(int64)" and len(action.shape) == 1
-
-
-@contextmanager
-def servers(folder: Path) -> Iterator[Callable[[str], str]]:
-    """Start what serves on a port, and end it with everything that it has started."""
-    running: list[subprocess.Popen[bytes]] = []
-
-    def start(code: str) -> str:
-        [port] = re.findall(r"(?:--port|http\.server) (\d+)", code)
-        running.append(
-            subprocess.Popen(
-                ["bash", "-c", f"exec {code}"],
-                cwd=folder,
-                env=environment(),
-                start_new_session=True,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-        )
-        end = time.monotonic() + 120
-        while time.monotonic() < end:
-            assert running[-1].poll() is None, f"ended by itself: {code}"
-            with socket.socket() as connection:
-                if connection.connect_ex(("127.0.0.1", int(port))) == 0:
-                    return ""
-            time.sleep(0.5)
-        raise AssertionError(f"no server on port {port}")
-
-    try:
-        yield start
-    finally:
-        for process in running:
-            os.killpg(process.pid, 15)
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, 9)
 
 
 # ------------------------------------------------------------------ diagnosis

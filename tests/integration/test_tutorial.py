@@ -1,19 +1,13 @@
 """The tutorial's commands run as they stand, one after another, in an empty folder."""
 
 import json
-import os
 import re
 import shutil
-import socket
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from page_commands import environment, run, run_commands
+from page_commands import run, run_commands, servers
 
 from experiments.sweep.load import load_specs
 from trainables.registry import get_algorithm
@@ -22,7 +16,6 @@ ROOT = Path(__file__).parents[2]
 TUTORIAL = (ROOT / "experiments" / "tutorial.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(bash|python)\n(.*?)```", TUTORIAL, flags=re.DOTALL)
 SERVERS = ("mlflow models serve", "tunescape ui")
-START_S = 120
 # The same commands with budgets that show nothing about learning.
 SMALLER = {
     "grace_period: 8192": "grace_period: 1024",
@@ -80,12 +73,12 @@ def test_the_commands_follow_one_sweep(tmp_path: Path, smaller: dict[str, str]) 
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     printed: dict[str, str] = {}
-    with servers() as start:
+    with servers(tmp_path) as start:
         for number, (language, text) in enumerate(BLOCKS):
             for words, instead in smaller.items():
                 text = text.replace(words, instead)
             if any(server in text for server in SERVERS):
-                start(text, tmp_path)
+                start(text)
             else:
                 printed[text] = run_block(language, text, tmp_path, number)
 
@@ -119,49 +112,3 @@ def run_block(language: str, text: str, folder: Path, number: int) -> str:
     done = run([sys.executable, "-c", text], folder)
     assert done.returncode == 0, f"block {number}:\n{text}\n{done.stdout}\n{done.stderr}"
     return done.stdout
-
-
-@contextmanager
-def servers() -> Iterator:
-    """Start servers, and end them with everything that they started."""
-    running: list[subprocess.Popen] = []
-
-    def start(text: str, folder: Path) -> None:
-        given = re.search(r"--port (\d+)", text)
-        port = int(given.group(1)) if given else 5000
-        # exec: the process that is ended is the server, not the shell around it.
-        running.append(
-            subprocess.Popen(
-                ["bash", "-c", f"exec {text}"],
-                cwd=folder,
-                env=environment(),
-                start_new_session=True,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-        )
-        wait_for(port, running[-1])
-
-    try:
-        yield start
-    finally:
-        for process in running:
-            try:
-                os.killpg(process.pid, 15)
-                process.wait(20)
-            except ProcessLookupError:
-                pass
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, 9)
-
-
-def wait_for(port: int, process: subprocess.Popen) -> None:
-    end = time.monotonic() + START_S
-    while time.monotonic() < end:
-        assert process.poll() is None, f"the server on port {port} ended by itself"
-        with socket.socket() as connection:
-            connection.settimeout(1)
-            if connection.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.5)
-    raise AssertionError(f"no server on port {port} after {START_S} s")
