@@ -74,7 +74,7 @@ def follow(
             (folder / f"{name}.py").write_text(code, encoding="utf-8")
         elif language == "bash":
             printed[code] = run_commands(code, folder)
-        else:
+        elif language != "text":
             assert language == "python", language
             script = run([sys.executable, "-c", code], folder)
             assert script.returncode == 0, f"{code}\n{script.stdout}\n{script.stderr}"
