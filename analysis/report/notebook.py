@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 import tempfile
 from html import escape
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from analysis.overview.overview import ReportData
 from analysis.plots.curves import plot_learning_curves
+from analysis.report.markup import with_code
 from analysis.report.tables import Table, leaderboard_table
 from analysis.report.words import summary
 from analysis.results.rows import ResultsError
@@ -44,9 +44,9 @@ class SweepResult:
 
     def _repr_html_(self) -> str:
         data, said = self._data, summary(self._data)
-        parts = [f"<h4>{escape(data.name)}</h4>", f"<p>{_words(' '.join(said.sentences))}</p>"]
+        parts = [f"<h4>{escape(data.name)}</h4>", f"<p>{with_code(' '.join(said.sentences))}</p>"]
         if said.cautions:
-            cautions = "".join(f"<li>{_words(caution)}</li>" for caution in said.cautions)
+            cautions = "".join(f"<li>{with_code(caution)}</li>" for caution in said.cautions)
             parts.append(f"<ul>{cautions}</ul>")
         parts.append(_html(leaderboard_table(data, _TOP, {})))
         try:
@@ -54,10 +54,6 @@ class SweepResult:
         except ResultsError as error:  # nothing to draw
             parts.append(f"<p>{escape(str(error))}</p>")
         return "\n".join(parts)
-
-
-def _words(text: str) -> str:
-    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _html(table: Table) -> str:

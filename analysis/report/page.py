@@ -16,10 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup, escape
-
 from analysis.figures import theme
 from analysis.report.blocks import Block, SweepPage
+from analysis.report.markup import template_environment, with_code
 from analysis.report.sections import Panel
 
 if TYPE_CHECKING:
@@ -67,28 +66,9 @@ def render(page: Page) -> str:
 @lru_cache(maxsize=1)
 def _template() -> Template:
     """Return the page's template; compiling it takes longer than filling it in."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(words=_words, same_captions=_same_captions)
+    environment = template_environment(_FOLDER)
+    environment.filters.update(words=with_code, same_captions=_same_captions)
     return environment.get_template("template.html.j2")
-
-
-def _words(text: str) -> Markup:
-    """Return a text with `code` set as code; `5 %` is not broken."""
-    parts = text.replace(" %", "\u00a0%").split("`")
-    if len(parts) % 2 == 0:  # a backtick without a partner
-        return escape(text)
-    marked = [
-        Markup("<code>{}</code>").format(p) if n % 2 else escape(p) for n, p in enumerate(parts)
-    ]
-    return Markup("").join(marked)
 
 
 def _same_captions(row: list[Panel]) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from analysis import report
 from analysis.figures import theme
+from analysis.report.markup import template_environment
 
 _FOLDER = Path(__file__).parent
 SCRIPT = _FOLDER / "page.js"
@@ -17,20 +18,15 @@ def page_of(name: str) -> str:
     Args:
         name: The sweep's name.
     """
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     style = Path(str(report.__file__)).with_name("style.css")
-    return environment.get_template("page.html.j2").render(
-        name=name,
-        themes=theme.VARIABLES,
-        templates={key: theme.template(key) for key in ("light", "dark")},
-        colors={"best": theme.BLUE, "other": theme.GREY},
-        style=style.read_text(encoding="utf-8"),
+    return (
+        template_environment(_FOLDER)
+        .get_template("page.html.j2")
+        .render(
+            name=name,
+            themes=theme.VARIABLES,
+            templates={key: theme.template(key) for key in ("light", "dark")},
+            colors={"best": theme.BLUE, "other": theme.GREY},
+            style=style.read_text(encoding="utf-8"),
+        )
     )

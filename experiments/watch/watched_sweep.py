@@ -116,11 +116,15 @@ class WatchedSweep:
         return "running" if time.time() - self.last_sign < _SILENT_S else "silent"
 
     @property
+    def is_over(self) -> bool:
+        """Whether no trial is known to run, and none is about to."""
+        return self.phase in ("ended", "stopped", "silent")
+
+    @property
     def report(self) -> Path | None:
         """The report of a sweep that no longer runs, if there is one."""
         path = self.folder / REPORT_FILE
-        is_over = self.phase in ("ended", "stopped", "silent")
-        return path if is_over and path.is_file() and not path.is_symlink() else None
+        return path if self.is_over and path.is_file() and not path.is_symlink() else None
 
     def best_first(self) -> list[WatchedTrial]:
         """Return the trials in the order of the leaderboard: by the first objective."""

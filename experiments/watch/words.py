@@ -107,7 +107,6 @@ def _time(sweep: WatchedSweep) -> str:
     began = [trial.log.began for trial in sweep.trials if trial.log.began is not None]
     if not began:
         return ""
-    is_over = sweep.phase in ("ended", "stopped", "silent")
-    spent = (sweep.last_sign if is_over else time.time()) - min(began)
-    said = "It took" if is_over else "Time since the first trial began:"
+    spent = (sweep.last_sign if sweep.is_over else time.time()) - min(began)
+    said = "It took" if sweep.is_over else "Time since the first trial began:"
     return f"{said} {duration(max(spent, 0.0))}."
