@@ -20,8 +20,8 @@ from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.config.league import first_line_up
 from trainables.core.config.reference.uncalled_hooks import ALGORITHM, POLICY, refuse_uncalled
 from trainables.core.config.several_agents import all_policies, config_of_module
-from trainables.core.curiosity.make import intrinsic_rewards
 from trainables.core.errors import ConfigError
+from trainables.core.features import features_of
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner, learner_type
 from trainables.core.learning.part import PartHook, Parts, check_parts
@@ -414,13 +414,15 @@ class BuiltTrainable(FolderTrainable):
     @classmethod
     def _checked_parts(cls, config: Any, policy: Policy) -> Parts:
         parts = cls.make_learner_parts(config, policy)
-        intrinsic = intrinsic_rewards(config, policy)
-        if twice := parts.keys() & intrinsic.keys():
+        added: Parts = {}
+        for feature in features_of(config):
+            added = {**added, **feature.learner_parts(config, policy)}
+        if twice := parts.keys() & added.keys():
             raise ConfigError(
                 f"make_learner_parts: {min(twice)!r} is the name of what exploration_config adds; "
                 "give the part another one"
             )
-        return check_parts({**parts, **intrinsic}, policy, cls.part_hook)
+        return check_parts({**parts, **added}, policy, cls.part_hook)
 
     @classmethod
     def make_learner_parts(cls, config: Any, policy: Policy) -> Parts:

@@ -1,4 +1,4 @@
-"""Which intrinsic reward a policy has, as its `exploration_config` says."""
+"""Intrinsic rewards as a feature: the part that an `exploration_config` adds to a learner."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from trainables.core.curiosity.icm import IntrinsicCuriosity
 from trainables.core.curiosity.novelty import Novelty
 from trainables.core.curiosity.part import IntrinsicReward
 from trainables.core.curiosity.rnd import RandomDistillation
+from trainables.core.features import Feature
 from trainables.core.learning.part import Parts
 from trainables.core.policy.policy import Policy
 
@@ -17,26 +18,21 @@ PART = "curiosity"
 """The name of the part: its metrics are below `learner/<module>/curiosity/`."""
 
 
-def intrinsic_rewards(config: Any, policy: Policy) -> Parts:
-    """Return the part that rewards a policy for what is new; none if nothing asks for it.
+class Curiosity(Feature):
+    """Rewards a policy for what is new to it."""
 
-    Args:
-        config: Of the policy's module.
-        policy: Of the process that learns.
-    """
-    resolved = config.resolve()
-    settings = resolved.intrinsic
-    if settings is None:
-        return {}
-    sequences = getattr(resolved, "sequences", None)
-    part = IntrinsicReward(
-        policy,
-        _novelty(settings, policy),
-        settings,
-        lambda_=getattr(config, "lambda_", 1.0) if getattr(config, "use_gae", False) else 1.0,
-        burn_in=0 if sequences is None else sequences.burn_in,
-    )
-    return {PART: part}
+    def learner_parts(self, config: Any, policy: Policy) -> Parts:
+        """Return the part that adds the bonus of `exploration_config` to a policy's rewards."""
+        resolved = config.resolve()
+        settings, sequences = resolved.intrinsic, getattr(resolved, "sequences", None)
+        part = IntrinsicReward(
+            policy,
+            _novelty(settings, policy),
+            settings,
+            lambda_=getattr(config, "lambda_", 1.0) if getattr(config, "use_gae", False) else 1.0,
+            burn_in=0 if sequences is None else sequences.burn_in,
+        )
+        return {PART: part}
 
 
 def _novelty(settings: ExplorationConfig, policy: Policy) -> Novelty:
@@ -46,3 +42,6 @@ def _novelty(settings: ExplorationConfig, policy: Policy) -> Novelty:
     if settings.type == "RND":
         return RandomDistillation(spec, settings)
     return Counts(spec, settings)
+
+
+FEATURE = Curiosity()

@@ -1,0 +1,66 @@
+"""Optional features: the one table of them, and how the core reaches one without importing it.
+
+A feature is code that most trials never need: several agents, recorded data, a league, curiosity,
+actors, export. The core asks for it by name when a setting, an environment or a call needs it, and
+its module is imported then. No other file of the core names a feature's module.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+
+class Feature:
+    """What a feature adds to an algorithm. A hook does nothing unless the feature overrides it.
+
+    A feature may have more methods: the core calls them where it asks for the feature by name.
+    """
+
+    def learner_parts(self, config: Any, policy: Any) -> Mapping[str, Any]:
+        """Return the learner parts that it adds to a policy's module, by name.
+
+        Args:
+            config: The config of the module.
+            policy: The policy of the process that learns.
+        """
+        return {}
+
+
+class Known(NamedTuple):
+    """A feature that is not imported yet.
+
+    Attributes:
+        module: The module whose `FEATURE` it is.
+        is_used: Whether a config that is checked uses it; None: only a call or an environment does.
+    """
+
+    module: str
+    is_used: Callable[[Any], bool] | None = None
+
+
+FEATURES: dict[str, Known] = {
+    "curiosity": Known(
+        "trainables.core.curiosity.feature",
+        lambda config: config.resolve().intrinsic is not None,
+    ),
+}
+
+
+@functools.cache
+def feature(name: str) -> Any:
+    """Import a feature when it is first needed.
+
+    Args:
+        name: The name in `FEATURES`.
+    """
+    return importlib.import_module(FEATURES[name].module).FEATURE
+
+
+def features_of(config: Any) -> list[Feature]:
+    """Return the features that a config uses, in order of the table."""
+    return [
+        feature(name) for name, known in FEATURES.items() if known.is_used and known.is_used(config)
+    ]
