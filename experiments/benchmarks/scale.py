@@ -147,7 +147,7 @@ def _ours(args: argparse.Namespace, storage: str, memory: Any) -> Any:
     from experiments import make_spec
     from experiments.cluster.session import prepare_environment
     from experiments.running.tuner import prepare_tuner
-    from experiments.search.warm_start import History
+    from experiments.running.warm_start import History
     from experiments.sweep.sweep import Sweep
     from experiments.terminal import make_console
 

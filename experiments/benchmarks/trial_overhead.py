@@ -72,7 +72,7 @@ def _run(storage: str, trials: int, mlflow: bool, reuse: bool) -> list[tuple[flo
     from experiments import make_spec
     from experiments.cluster.session import prepare_environment, ray_session
     from experiments.running.tuner import prepare_tuner
-    from experiments.search.warm_start import History
+    from experiments.running.warm_start import History
     from experiments.sweep.sweep import Sweep
 
     spec: dict[str, Any] = {

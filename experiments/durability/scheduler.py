@@ -17,8 +17,6 @@ from experiments.trial_info import error_cause, trial_folder
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
 
-    from experiments.durability.keeper import SweepKeeper
-
 
 def durable_copy(scheduler: TrialScheduler) -> TrialScheduler:
     """Return a scheduler that does as another one does, and tells the keeper that it is given."""
@@ -30,7 +28,7 @@ def durable_copy(scheduler: TrialScheduler) -> TrialScheduler:
 class _Durable:
     """What `durable` puts in front of a scheduler's class: it tells the keeper what happens."""
 
-    _keeper: SweepKeeper
+    _keeper: Any  # the `SweepKeeper`, whose module imports this one
 
     def on_trial_add(self, tune_controller: TuneController, trial: Trial) -> None:
         self._keeper.change(loop_of(tune_controller), trial)

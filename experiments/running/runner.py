@@ -124,8 +124,8 @@ def run_sweep(
     import ray
 
     from experiments.running.tuner import prepare_tuner
+    from experiments.running.warm_start import load_history
     from experiments.search.build import study_copy
-    from experiments.search.warm_start import load_history
 
     spec = sweep.spec
     console = console or make_console(stderr=True)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from experiments.durability.resumption import Errored
     from experiments.internals.hosts import Hosts
     from experiments.monitor.progress import Progress
+    from experiments.running.warm_start import History
     from experiments.search.study_storage import StudyCopy
-    from experiments.search.warm_start import History
     from experiments.tracking.logger import MLflowLogger
 
 
@@ -49,8 +49,8 @@ def build_tuner(spec: SweepSpec) -> tune.Tuner:
     variables of this process that Tune reads (`experiments.cluster.session`), for it runs later
     than this.
     """
+    from experiments.running.warm_start import load_history
     from experiments.search.build import study_copy
-    from experiments.search.warm_start import load_history
 
     prepare_environment()
     sweep = Sweep.of(spec)

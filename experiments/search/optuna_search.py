@@ -57,7 +57,7 @@ class OptunaSearch(SpaceSearcher):
         objectives: Metric and mode of each objective, if there are several.
         stop: Stop criteria; a trial that met none of them was stopped early.
         points: Searched values to try first; what a point lacks is drawn.
-        history: Finished trials of earlier sweeps, see `experiments.search.warm_start`.
+        history: Finished trials of earlier sweeps, see `experiments.running.warm_start`.
 
     Attributes:
         study: The study.

@@ -22,7 +22,7 @@ from sweep_dummy import Dummy
 
 from experiments.monitor.stall_watch import StallWatch, standstill
 from experiments.running.tuner import prepare_tuner
-from experiments.search.warm_start import History
+from experiments.running.warm_start import History
 from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 from experiments.trial_info import read_json_lines

@@ -184,7 +184,7 @@ ANNOTATIONS = {
     ("experiments.durability.scheduler", "experiments.durability.keeper"): (
         "a wrapped scheduler tells its keeper what it decided"
     ),
-    ("experiments.search.warm_start", "experiments.sweep.sweep"): (
+    ("experiments.running.warm_start", "experiments.sweep.sweep"): (
         "a sweep's history is read with its space and its tracking URI"
     ),
 }

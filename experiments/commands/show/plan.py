@@ -42,7 +42,7 @@ def show_plan(
             from what `warm_start` names.
     """
     from experiments.running.final import held_out_seeds
-    from experiments.search.warm_start import load_history
+    from experiments.running.warm_start import load_history
 
     spec = sweep.spec
     _check(sweep)

@@ -15,8 +15,8 @@ from analysis.results.mlflow import load_mlflow_sweep
 from analysis.results.store_files import sqlite_file, why_not_mlflow
 from experiments.errors import PreflightError
 from experiments.running.runner import run_sweep
+from experiments.running.warm_start import load_history
 from experiments.search.build import study_copy
-from experiments.search.warm_start import load_history
 from experiments.sweep.load import make_spec
 from experiments.sweep.sweep import Sweep
 from experiments.tracking.store import connect

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from experiments.commands.show.plan import show_plan
 from experiments.errors import PreflightError
+from experiments.running.warm_start import History, load_history
 from experiments.search.build import build_search
-from experiments.search.warm_start import History, load_history
 from experiments.sweep.load import make_spec, spec_space
 from experiments.sweep.sweep import Sweep
 from experiments.tracking.names import as_params
