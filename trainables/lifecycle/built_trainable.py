@@ -29,12 +29,12 @@ from trainables.core.logs import logger, set_log_level
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.core.policy.policy_shelf import shelf_for
-from trainables.lifecycle import building, encoder_sharing
+from trainables.lifecycle import building
+from trainables.lifecycle.agents import encoder_sharing
 from trainables.lifecycle.configuring import Configures, merged, with_one_name_each
 from trainables.lifecycle.evaluating import Evaluation
 from trainables.lifecycle.folder_trainable import FolderTrainable, running
-from trainables.lifecycle.initial_weights import load_initial_weights
-from trainables.lifecycle.league_play import LeaguePlay
+from trainables.lifecycle.restoring.initial_weights import load_initial_weights
 from trainables.lifecycle.spaces import Spaces, module_spaces, open_env
 from trainables.registry import is_ours
 from trainables.runtime.actors.bundles import Bundles
@@ -46,6 +46,7 @@ from trainables.runtime.envs.multi_agent.make import AnyVectorEnv
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.envs.video import check_display, check_encoder
 from trainables.runtime.evaluation.group import EvaluationGroup
+from trainables.runtime.league.feature import LeaguePlay
 from trainables.runtime.learners.group import make_worker
 from trainables.runtime.metrics import EpisodeWindow, Timers
 from trainables.runtime.random_streams import RandomStreams, draw_seed, random_streams

@@ -35,12 +35,12 @@ from trainables.core.trust import (
     resolved,
     untrusted_names,
 )
-from trainables.lifecycle import encoder_sharing
-from trainables.lifecycle.chosen_policies import Chosen
+from trainables.lifecycle.agents import encoder_sharing
+from trainables.lifecycle.agents.chosen_policies import Chosen
+from trainables.lifecycle.agents.policy_changes import PolicyChanges
 from trainables.lifecycle.folder_trainable import running
-from trainables.lifecycle.other_modules import fitted_state
-from trainables.lifecycle.own_classes import Classes, classes_of, named_classes
-from trainables.lifecycle.policy_changes import PolicyChanges
+from trainables.lifecycle.restoring.other_modules import fitted_state
+from trainables.lifecycle.restoring.own_classes import Classes, classes_of, named_classes
 from trainables.lifecycle.stored_states import (
     in_one_piece,
     with_parts_of_policies,

@@ -22,8 +22,8 @@ from trainables.core.own_folders import may_note, note_own
 from trainables.core.policy.action_arguments import AnyState
 from trainables.core.policy.compute_actions import keyed_actions
 from trainables.core.policy.policy import Policy
-from trainables.lifecycle import encoder_sharing
-from trainables.lifecycle.agents_actions import dealt_agents, joined_actions, only
+from trainables.lifecycle.agents import encoder_sharing
+from trainables.lifecycle.agents.actions import dealt_agents, joined_actions, only
 from trainables.lifecycle.built_trainable import BuiltTrainable
 from trainables.lifecycle.exporting import recorded
 from trainables.lifecycle.folder_trainable import running

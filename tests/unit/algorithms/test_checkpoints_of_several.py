@@ -26,7 +26,7 @@ from trainables.core.errors import ConfigError
 from trainables.core.export.exported_policy import ExportedPolicy
 from trainables.core.policy.compute_actions import Computed
 from trainables.core.policy.policy import Policy
-from trainables.lifecycle.other_modules import fitted_state
+from trainables.lifecycle.restoring.other_modules import fitted_state
 
 MAPPING = {"agent_0": "a", "*": "b"}
 OBS = np.array([0.1, 0.2, -0.1, 0.3], np.float32)

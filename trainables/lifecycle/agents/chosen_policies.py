@@ -12,7 +12,7 @@ from trainables.core.config.line_ups import named_policies
 from trainables.core.config.shared_encoders import NAME, without_others
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
-from trainables.lifecycle.other_modules import without_episodes
+from trainables.lifecycle.restoring.other_modules import without_episodes
 
 _OVERRIDES = "algorithm_config_overrides_per_module"
 

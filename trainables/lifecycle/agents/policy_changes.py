@@ -25,7 +25,8 @@ from trainables.core.policy.fixed_policy import make_fixed_policy
 from trainables.core.policy.policy import Policy
 from trainables.core.policy.policy_shelf import shelf_for
 from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names
-from trainables.lifecycle import building, encoder_sharing
+from trainables.lifecycle import building
+from trainables.lifecycle.agents import encoder_sharing
 from trainables.lifecycle.folder_trainable import running
 from trainables.lifecycle.policy_access import PolicyAccess
 from trainables.lifecycle.spaces import Spaces

@@ -1,0 +1,1 @@
+"""What an algorithm of several policies does besides."""

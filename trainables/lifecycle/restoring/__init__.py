@@ -1,0 +1,1 @@
+"""Going on from what another run has left: checkpoints, states and weights."""
