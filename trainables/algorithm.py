@@ -22,8 +22,8 @@ from trainables.core.logs import is_debug, logger
 from trainables.core.reported_metrics import Reported, older_names
 from trainables.lifecycle.checkpointing import Checkpointing
 from trainables.lifecycle.folder_trainable import running
-from trainables.runtime.actors.bundles import reserved
 from trainables.runtime.envs.make import env_name
+from trainables.runtime.metrics import reserved
 from trainables.runtime.sampling.group import EnvRunnerGroup
 
 # Parts that `stop` takes down.

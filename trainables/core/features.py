@@ -28,6 +28,16 @@ class Feature:
         """
         return {}
 
+    def prepare(self, config: Any) -> None:
+        """See that a trial can have what it asks for, before anything of it is built.
+
+        Args:
+            config: The trial's config, which is valid.
+
+        Raises:
+            ConfigError: If it cannot.
+        """
+
 
 class Known(NamedTuple):
     """A feature that is not imported yet.
@@ -42,6 +52,12 @@ class Known(NamedTuple):
 
 
 FEATURES: dict[str, Known] = {
+    "actors": Known(
+        "trainables.runtime.actors.feature",
+        lambda config: bool(
+            config.num_env_runners or config.evaluation_num_env_runners or config.num_learners
+        ),
+    ),
     "curiosity": Known(
         "trainables.core.curiosity.feature",
         lambda config: config.resolve().intrinsic is not None,

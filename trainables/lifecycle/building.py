@@ -13,28 +13,26 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.offline import DATASET, LOGDIR
 from trainables.core.config.several_agents import refuse_for_several_agents
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner
 from trainables.core.learning.part import Parts
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle.spaces import Spaces
-from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.devices import learner_device
 from trainables.runtime.envs.make import EnvContext, env_name, training_options
 from trainables.runtime.envs.multi_agent.make import AnyVectorEnv, make_slots
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.envs.slot_tasks import check_tasks
 from trainables.runtime.evaluation.group import EvaluationGroup, LocalEvaluationGroup
-from trainables.runtime.evaluation.remote_group import RemoteEvaluationGroup
 from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup, make_worker
-from trainables.runtime.learners.remote_group import RemoteLearnerGroup
 from trainables.runtime.offline.locating import absolute
 from trainables.runtime.offline.output import OutputPlan, writes_itself
+from trainables.runtime.process_environment import num_threads
 from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.no_env_runners import NoEnvRunners
-from trainables.runtime.sampling.remote_group import RemoteEnvRunnerGroup
 
 
 def trial_threads(config: AlgorithmConfig, trial_info: Any) -> int:
@@ -176,9 +174,12 @@ def make_learners(
         connectors: What happens to rollouts before they are learned from, by module id.
         seed: The seed of the learner's random stream.
     """
-    actors = existing.handed_over(config) if isinstance(existing, RemoteLearnerGroup) else None
+    actors = existing.handed_over(config) if existing is not None else None
     if config.num_learners:
-        return RemoteLearnerGroup(config, policies, make_learner, seed, actors, make_parts)
+        group: LearnerGroup = feature("actors").learner_group(
+            config, policies, make_learner, seed, actors, make_parts
+        )
+        return group
     worker = make_worker(config, policies, make_learner, make_parts, connectors, seed)
     return LocalLearnerGroup(worker)
 
@@ -215,7 +216,9 @@ def make_env_runners(
     module_slots.check(config)
     if config.num_env_runners == 0:
         return LocalEnvRunnerGroup(config, policies, env, seed, module_slots, output)
-    group = RemoteEnvRunnerGroup(config, policies, seed, video_folder, actors, module_slots, output)
+    group: EnvRunnerGroup = feature("actors").env_runner_group(
+        config, policies, seed, video_folder, actors, module_slots, output
+    )
     env.close()
     return group
 
@@ -240,7 +243,10 @@ def make_evaluation(
     actors = existing.handed_over(config) if existing is not None else None
     if config.evaluation_num_env_runners == 0:
         return LocalEvaluationGroup(config, policies, module_slots, video_folder)
-    return RemoteEvaluationGroup(config, policies, module_slots, video_folder, actors)
+    group: EvaluationGroup = feature("actors").evaluation_group(
+        config, policies, module_slots, video_folder, actors
+    )
+    return group
 
 
 def video_folder(

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, cast, overload
 
 import gymnasium as gym
 import numpy as np
-import ray
 import torch
 
 from trainables.core.callables import resolve_callable
@@ -21,7 +20,7 @@ from trainables.core.config.league import first_line_up
 from trainables.core.config.reference.uncalled_hooks import ALGORITHM, POLICY, refuse_uncalled
 from trainables.core.config.several_agents import all_policies, config_of_module
 from trainables.core.errors import ConfigError
-from trainables.core.features import features_of
+from trainables.core.features import feature, features_of
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner, learner_type
 from trainables.core.learning.part import PartHook, Parts, check_parts
@@ -37,9 +36,6 @@ from trainables.lifecycle.folder_trainable import FolderTrainable, running
 from trainables.lifecycle.restoring.initial_weights import load_initial_weights
 from trainables.lifecycle.spaces import Spaces, module_spaces, open_env
 from trainables.registry import is_ours
-from trainables.runtime.actors.bundles import Bundles
-from trainables.runtime.actors.feasibility import check_cluster
-from trainables.runtime.actors.process_environment import ProcessEnvironment
 from trainables.runtime.callbacks.algorithm import AlgorithmCallbacks
 from trainables.runtime.envs.make import EnvContext
 from trainables.runtime.envs.multi_agent.make import AnyVectorEnv
@@ -49,6 +45,7 @@ from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.league.feature import LeaguePlay
 from trainables.runtime.learners.group import make_worker
 from trainables.runtime.metrics import EpisodeWindow, Timers
+from trainables.runtime.process_environment import ProcessEnvironment
 from trainables.runtime.random_streams import RandomStreams, draw_seed, random_streams
 from trainables.runtime.sampling.agents.modules import AgentModules
 from trainables.runtime.sampling.endless import EndlessWatch
@@ -110,7 +107,8 @@ class BuiltTrainable(FolderTrainable):
         self._task_fn = resolve_callable(task_fn) if isinstance(task_fn, str) else task_fn
         if self.config.render_env or self.config.evaluation_config.get("render_env"):
             check_display()
-        Bundles(self.config).check_room()
+        for used in features_of(self.config):
+            used.prepare(self.config)
         env: AnyVectorEnv | None = None
         try:
             self._environment.set(self.config.extra_python_environs_for_driver)
@@ -416,8 +414,8 @@ class BuiltTrainable(FolderTrainable):
     def _checked_parts(cls, config: Any, policy: Policy) -> Parts:
         parts = cls.make_learner_parts(config, policy)
         added: Parts = {}
-        for feature in features_of(config):
-            added = {**added, **feature.learner_parts(config, policy)}
+        for used in features_of(config):
+            added = {**added, **used.learner_parts(config, policy)}
         if twice := parts.keys() & added.keys():
             raise ConfigError(
                 f"make_learner_parts: {min(twice)!r} is the name of what exploration_config adds; "
@@ -610,15 +608,13 @@ class BuiltTrainable(FolderTrainable):
         config = cls._config_object(config)
         if config.record_env:
             check_encoder()
-        request = Bundles(config).request()
-        if ray.is_initialized():
-            check_cluster(request.bundles, request.strategy, cls.resource_help(config))
-        return request
+        return feature("actors").resource_request(config, lambda: cls.resource_help(config))
 
     @classmethod
     def resource_help(cls, config: AlgorithmConfig | dict[str, Any]) -> str:
         """Return which settings decide the resources of a trial."""
-        return f"This config asks for {Bundles(cls._config_object(config)).help()}."
+        needs = feature("actors").resource_help(cls._config_object(config))
+        return f"This config asks for {needs}."
 
     @classmethod
     def _config_object(cls, config: AlgorithmConfig | dict[str, Any]) -> AlgorithmConfig:

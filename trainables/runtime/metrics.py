@@ -142,3 +142,19 @@ class TensorMeans:
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over `get_state`'s."""
         self._last, self._scalars = dict(state["last"]), []
+
+
+def reserved(trial_info: Any) -> dict[str, float]:
+    """Return the metrics `num_cpus` and `num_gpus`: what Tune holds for a trial in all bundles.
+
+    A scheduler may give it more than its config asks for, and change that on the way.
+
+    Args:
+        trial_info: What Tune tells a trainable of its trial; None outside Tune: then nothing is
+            held.
+    """
+    request = getattr(trial_info, "trial_resources", None)
+    if request is None:
+        return {}
+    held = request.required_resources
+    return {"num_cpus": float(held.get("CPU", 0)), "num_gpus": float(held.get("GPU", 0))}

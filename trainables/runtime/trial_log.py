@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.features import feature
 from trainables.core.logs import logger
 from trainables.core.policy.policy import Policy
-from trainables.runtime.actors.bundles import Bundles
 from trainables.runtime.envs.make import env_name
 
 
@@ -37,7 +37,7 @@ def tell_set_up(
         seed,
         seconds,
     )
-    logger.info("resources: %s", Bundles(config).help())
+    logger.info("resources: %s", feature("actors").resource_help(config))
     for module_id, policy in policies.items():
         logger.info(
             "%s: observations %s, actions %s",

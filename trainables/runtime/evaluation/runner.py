@@ -12,7 +12,6 @@ import torch
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.logs import is_debug, logger, set_log_level
 from trainables.core.policy.policy import Policy
-from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.envs.make import EnvContext, evaluation_options
 from trainables.runtime.envs.multi_agent.make import AnyVectorEnv, make_slots
@@ -21,6 +20,7 @@ from trainables.runtime.evaluation.plan import EvaluationPlan, Part, part_seed
 from trainables.runtime.evaluation.play import play_episodes
 from trainables.runtime.evaluation.play_agents import play_agents
 from trainables.runtime.evaluation.result import EvaluationResult
+from trainables.runtime.process_environment import num_threads
 from trainables.runtime.sampling.endless import longest_evaluated
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.worker_actor import Recipes, States, WorkerActor, made_policies

@@ -23,7 +23,6 @@ from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.logs import logger, set_log_level
 from trainables.core.policy.policy import Policy
 from trainables.core.policy.shelved_policies import shelved_policies
-from trainables.runtime.actors.process_environment import num_threads
 from trainables.runtime.devices import chosen_device
 from trainables.runtime.learners.group import LearnerWorker, fetched, make_worker
 from trainables.runtime.learners.process_ranks import (
@@ -34,6 +33,7 @@ from trainables.runtime.learners.process_ranks import (
     find_store,
     open_store,
 )
+from trainables.runtime.process_environment import num_threads
 
 
 @dataclass(frozen=True)

@@ -336,6 +336,9 @@ class LearnerGroup(Protocol):
     num_restarts: int
     num_env_steps: int
 
+    def handed_over(self, config: AlgorithmConfig) -> Any:
+        """Stop, but for actor processes that fit another config; these are returned."""
+
     def run(self, function: Callable[..., Any], data: Any, *args: Any) -> Any:
         """Call a function where the learner is.
 
@@ -436,6 +439,9 @@ class LocalLearnerGroup:
     def __init__(self, worker: LearnerWorker):
         self.worker = worker
         self._finished: list[Any] = []
+
+    def handed_over(self, config: AlgorithmConfig) -> None:
+        """Return no actors."""
 
     def run(self, function: Callable[..., Any], data: Any, *args: Any) -> Any:
         self.worker.num_env_steps = self.num_env_steps

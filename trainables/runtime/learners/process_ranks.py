@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from trainables.core.learning.ranks import Ranks
-from trainables.runtime.actors.process_environment import ProcessEnvironment
+from trainables.runtime.process_environment import ProcessEnvironment
 
 GPUS = "cpu:gloo,cuda:nccl"
 CPUS = "gloo"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Collection, Iterable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.policy.policy import Policy
-from trainables.runtime.actors.group import ActorGroup
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.worker_calls import CallsWorkers
 from trainables.runtime.sampling.workers import LocalWorker, Worker
@@ -164,7 +163,7 @@ class WorkerGroup(CallsWorkers, ABC, Generic[R]):
         if runner is not None:
             runner.stop()
 
-    def handed_over(self, config: AlgorithmConfig) -> ActorGroup | None:
+    def handed_over(self, config: AlgorithmConfig) -> Any:
         """Stop, but for actor processes that fit another config; these are returned."""
         self.stop()
         return None

@@ -16,9 +16,9 @@ from trainables.runtime.actors.bundles import (
     ENV_RUNNERS,
     LEARNERS,
     Bundles,
-    reserved,
 )
 from trainables.runtime.actors.feasibility import placement_problem
+from trainables.runtime.metrics import reserved
 
 
 def test_the_example_of_the_reference() -> None:

@@ -10,7 +10,7 @@ import torch
 
 from trainables import PPO, PPOConfig
 from trainables.core.errors import ConfigError
-from trainables.runtime.actors.process_environment import ProcessEnvironment, num_threads
+from trainables.runtime.process_environment import ProcessEnvironment, num_threads
 
 SMALL = {"env": "CartPole-v1", "train_batch_size_per_learner": 64, "minibatch_size": 32}
 
