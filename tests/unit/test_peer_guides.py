@@ -20,7 +20,7 @@ from experiments.spec.schema import SweepSpec
 from trainables import Algorithm
 from trainables.core.config.callbacks import HOOKS
 from trainables.core.config.reference.compatibility import ALIASES
-from trainables.core.policy.model_view import QModelView
+from trainables.core.policy.calls.model_view import QModelView
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import MODULE, OLDER
 from trainables.registry import algorithm_names, get_algorithm

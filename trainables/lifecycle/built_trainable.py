@@ -27,7 +27,7 @@ from trainables.core.learning.part import PartHook, Parts, check_parts
 from trainables.core.logs import logger, set_log_level
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
-from trainables.core.policy.policy_shelf import shelf_for
+from trainables.core.policy.shelf import shelf_for
 from trainables.lifecycle import building
 from trainables.lifecycle.agents import encoder_sharing
 from trainables.lifecycle.configuring import Configures, merged, with_one_name_each

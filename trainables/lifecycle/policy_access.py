@@ -19,8 +19,8 @@ from trainables.core.errors import ConfigError
 from trainables.core.export.onnx_program import OPSETS, export_onnx
 from trainables.core.export.torch_program import export_torch_program
 from trainables.core.own_folders import may_note, note_own
-from trainables.core.policy.action_arguments import AnyState
-from trainables.core.policy.compute_actions import keyed_actions
+from trainables.core.policy.calls.action_arguments import AnyState
+from trainables.core.policy.calls.compute_actions import keyed_actions
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle.agents import encoder_sharing
 from trainables.lifecycle.agents.actions import dealt_agents, joined_actions, only

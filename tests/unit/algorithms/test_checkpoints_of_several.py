@@ -24,7 +24,7 @@ from trainables import PPO, Algorithm, DQNConfig, PPOConfig
 from trainables.core.checkpoint import CheckpointError, policy_folders
 from trainables.core.errors import ConfigError
 from trainables.core.export.exported_policy import ExportedPolicy
-from trainables.core.policy.compute_actions import Computed
+from trainables.core.policy.calls.compute_actions import Computed
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle.restoring.other_modules import fitted_state
 

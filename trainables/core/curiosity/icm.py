@@ -22,7 +22,7 @@ from trainables.core.distributions.gaussian import DiagGaussian
 from trainables.core.distributions.joint import Joint
 from trainables.core.learning.learner import Metrics
 from trainables.core.learning.ranks import Ranks
-from trainables.core.networks.mlp import mlp
+from trainables.core.networks.layers import mlp
 
 
 class IntrinsicCuriosity(Novelty):

@@ -16,7 +16,7 @@ from trainables.core.data.batch import Batch, tree_of
 from trainables.core.data.features import Features, FeatureSpec
 from trainables.core.learning.learner import Metrics
 from trainables.core.learning.ranks import Ranks
-from trainables.core.networks.mlp import activation_layer, mlp
+from trainables.core.networks.layers import activation_layer, mlp
 
 
 class RandomDistillation(Novelty):

@@ -32,9 +32,9 @@ from trainables.core.export.policy_graph import (
 from trainables.core.export.torch_program import TORCH_FILE, torch_program
 from trainables.core.networks.state import State, state_arrays
 from trainables.core.policy.acting_policy import Acted
-from trainables.core.policy.action_arguments import AnyState, like_given, named_state
-from trainables.core.policy.compute_actions import Computed, check_allowed
-from trainables.core.policy.connectors.actions import single_action
+from trainables.core.policy.actions import single_action
+from trainables.core.policy.calls.action_arguments import AnyState, like_given, named_state
+from trainables.core.policy.calls.compute_actions import Computed, check_allowed
 from trainables.core.policy.policy import Policy
 
 TRUSTED_FORMAT = "torch.export"

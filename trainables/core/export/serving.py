@@ -24,7 +24,7 @@ from trainables.core.export.policy_graph import (
     action_names,
     observation_names,
 )
-from trainables.core.policy.compute_actions import MODULE_ACTIONS
+from trainables.core.policy.calls.compute_actions import MODULE_ACTIONS
 from trainables.core.policy.policy import Policy
 
 Named = np.ndarray | dict[str, np.ndarray]

@@ -37,7 +37,7 @@ from trainables.core.learning.stepping import (
     ordered_groups,
 )
 from trainables.core.logs import is_debug, logger, shapes
-from trainables.core.policy.policy_shelf import Shelved
+from trainables.core.policy.shelf import Shelved
 
 Metrics = dict[str, Tensor]
 LossFn = Callable[[Any, Batch], tuple[Tensor, Metrics]]

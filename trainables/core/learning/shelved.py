@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from torch import Tensor
 
-from trainables.core.policy.policy_shelf import Shelved
+from trainables.core.policy.shelf import Shelved
 
 
 class HasMemory(Protocol):

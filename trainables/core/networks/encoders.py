@@ -16,10 +16,15 @@ from trainables.core.config.model import ModelConfig
 from trainables.core.config.reference.uncalled_hooks import MODULE, refuse_uncalled
 from trainables.core.data.features import VECTOR, Features, FeatureSpec, ImageSpec
 from trainables.core.errors import ConfigError
-from trainables.core.networks.global_stream import seeded_layers
-from trainables.core.networks.layers import Layers
-from trainables.core.networks.mlp import activation_layer, initialize, linear_layer, mlp
-from trainables.core.networks.undrawn import undrawn
+from trainables.core.networks.layers import (
+    Layers,
+    activation_layer,
+    initialize,
+    linear_layer,
+    mlp,
+    seeded_layers,
+    undrawn,
+)
 
 # Images that are evaluated at once where no gradient is needed: a rollout's float images and
 # activations together would take gigabytes.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import elu
 
-from trainables.core.networks.mlp import linear_layer, mlp
+from trainables.core.networks.layers import linear_layer, mlp
 
 
 class Mixer(nn.Module, ABC):

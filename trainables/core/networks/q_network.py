@@ -17,8 +17,7 @@ from trainables.core.data.features import Features, FeatureSpec, action_mask_of
 from trainables.core.distributions.base import ILLEGAL, Distribution, legal_actions
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.errors import ConfigError
-from trainables.core.networks.layers import Layers
-from trainables.core.networks.mlp import activation_layer, linear_layer
+from trainables.core.networks.layers import Layers, activation_layer, linear_layer
 from trainables.core.networks.modules import PolicyModule, check_mask
 from trainables.core.networks.state import State
 from trainables.core.networks.trunk import Trunk, make_trunk

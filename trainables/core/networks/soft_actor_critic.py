@@ -27,7 +27,7 @@ from trainables.core.distributions.build import distribution_for, is_float_box
 from trainables.core.distributions.categorical import Categorical
 from trainables.core.errors import ConfigError
 from trainables.core.networks.encoders import ImagesEncoder, network
-from trainables.core.networks.mlp import frozen
+from trainables.core.networks.layers import frozen
 from trainables.core.networks.modules import PolicyModule, check_mask
 
 

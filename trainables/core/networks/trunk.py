@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 from trainables.core.config.model import ModelConfig
 from trainables.core.data.features import PREV_ACTION, PREV_REWARD, Features, FeatureSpec
-from trainables.core.networks.attention import GatedTransformer
+from trainables.core.networks.chosen.attention import GatedTransformer
+from trainables.core.networks.chosen.recurrent import Memory, RecurrentMemory
 from trainables.core.networks.encoders import Encoder, make_encoder
-from trainables.core.networks.memory import Memory, RecurrentMemory
 from trainables.core.networks.state import State
 
 

@@ -21,7 +21,7 @@ from trainables.core.data.frame_stack import FRAMES
 from trainables.core.distributions.epsilon_greedy import ByValue
 from trainables.core.errors import ConfigError
 from trainables.core.networks.catalog import MODULES, chosen_module
-from trainables.core.networks.global_stream import seeded_layers
+from trainables.core.networks.layers import seeded_layers
 from trainables.core.networks.modules import (
     ActorCritic,
     PolicyModule,
@@ -29,12 +29,12 @@ from trainables.core.networks.modules import (
     unroll_row,
 )
 from trainables.core.networks.state import State, state_arrays
-from trainables.core.policy.connectors.actions import ActionConnector
+from trainables.core.policy.actions import ActionConnector
 from trainables.core.policy.connectors.given import Connector, EnvSpaces, make_connectors
 from trainables.core.policy.connectors.pipelines import EnvToModule, ModuleToEnv
 from trainables.core.policy.explorers import SlotState, make_explorer
 from trainables.core.policy.observations import Observations
-from trainables.core.policy.policy_shelf import Shelved
+from trainables.core.policy.shelf import Shelved
 
 _CONNECTORS = ("env_to_module_connector", "module_to_env_connector")
 

@@ -23,7 +23,7 @@ from trainables.core.errors import ConfigError
 from trainables.core.networks.state import State
 from trainables.core.policy.actable import Actable
 from trainables.core.policy.acting_policy import Acted
-from trainables.core.policy.connectors.actions import ActionConnector
+from trainables.core.policy.actions import ActionConnector
 from trainables.core.policy.explorers import Explorer, SlotState
 from trainables.core.policy.policy import Policy
 

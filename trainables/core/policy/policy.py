@@ -33,8 +33,8 @@ from trainables.core.networks.modules import with_values
 from trainables.core.networks.q_network import QNetwork
 from trainables.core.own_folders import trust_in
 from trainables.core.policy.acting_policy import PolicyOutput, check_weights
-from trainables.core.policy.compute_actions import ComputesActions
-from trainables.core.policy.model_view import ModelView, QModelView
+from trainables.core.policy.calls.compute_actions import ComputesActions
+from trainables.core.policy.calls.model_view import ModelView, QModelView
 from trainables.core.policy.policy_options import trusted_options
 from trainables.core.trust import NotTrusted
 

@@ -9,7 +9,7 @@ import torch
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.policy.policy import Policy
-from trainables.core.policy.policy_shelf import PolicyShelf, shelf_for
+from trainables.core.policy.shelf import PolicyShelf, shelf_for
 
 Recipes = Mapping[str, dict[str, Any]]
 """The arguments of policies, by module id."""

@@ -10,7 +10,7 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.several_agents import all_policies
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.errors import ConfigError
-from trainables.core.policy.compute_actions import Computed
+from trainables.core.policy.calls.compute_actions import Computed
 
 
 def dealt_agents(

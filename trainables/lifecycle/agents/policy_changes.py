@@ -23,7 +23,7 @@ from trainables.core.errors import ConfigError
 from trainables.core.logs import logger
 from trainables.core.policy.fixed_policy import make_fixed_policy
 from trainables.core.policy.policy import Policy
-from trainables.core.policy.policy_shelf import shelf_for
+from trainables.core.policy.shelf import shelf_for
 from trainables.core.trust import Doubt, doubts_of, refuse, resolved, untrusted_names
 from trainables.lifecycle import building
 from trainables.lifecycle.agents import encoder_sharing

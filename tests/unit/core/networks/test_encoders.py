@@ -19,7 +19,7 @@ from trainables.core.networks.encoders import (
     make_encoder,
     network,
 )
-from trainables.core.networks.mlp import frozen
+from trainables.core.networks.layers import frozen
 
 
 def model(**settings: Any) -> ModelConfig:

@@ -21,7 +21,7 @@ from trainables.core.distributions.build import distribution_for
 from trainables.core.distributions.joint import Joint
 from trainables.core.errors import ConfigError
 from trainables.core.networks.soft_actor_critic import SoftActorCritic
-from trainables.core.policy.connectors.actions import ActionConnector, single_action
+from trainables.core.policy.actions import ActionConnector, single_action
 
 Box, Dict, Tuple = gym.spaces.Box, gym.spaces.Dict, gym.spaces.Tuple
 Discrete, MultiDiscrete = gym.spaces.Discrete, gym.spaces.MultiDiscrete

@@ -15,7 +15,7 @@ from tiers import covering
 from trainables import PPO, DQNConfig, PPOConfig
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
-from trainables.core.policy.policy_shelf import PolicyShelf
+from trainables.core.policy.shelf import PolicyShelf
 
 OBS, ACTIONS = gym.spaces.Box(-1, 1, (3,), np.float32), gym.spaces.Discrete(2)
 
@@ -108,7 +108,7 @@ def test_a_full_disk_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     shelf, own = PolicyShelf(1, str(tmp_path)), policies(2)
     shelf.add(own[0])
-    monkeypatch.setattr("trainables.core.policy.policy_shelf.save_file", fails)
+    monkeypatch.setattr("trainables.core.policy.shelf.save_file", fails)
     with pytest.raises(ConfigError, match=r"cannot be written: No space left.*policy_map_capacity"):
         shelf.add(own[1])
     assert num_bytes(own[0])  # nothing is lost

@@ -13,7 +13,7 @@ from trainables.core.data.features import Features, map_tensors
 from trainables.core.learning.members.company import NotTogetherError
 from trainables.core.learning.members.lifted_layers import LIFTED, SLOWER
 from trainables.core.learning.members.stacked_rows import StackedBuffers
-from trainables.core.networks.mlp import BOUND
+from trainables.core.networks.layers import BOUND
 
 
 def structure(module: nn.Module) -> tuple[Any, ...]:

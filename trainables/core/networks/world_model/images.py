@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, interpolate, pixel_shuffle, silu
 
 from trainables.core.data.features import ImageSpec
-from trainables.core.networks.undrawn import undrawn
+from trainables.core.networks.layers import undrawn
 from trainables.core.networks.world_model.layers import Normed, initialize, scaled_to_one
 from trainables.core.networks.world_model.symlog import symexp, symlog
 

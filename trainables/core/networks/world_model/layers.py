@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, linear, silu
 
-from trainables.core.networks.undrawn import undrawn
+from trainables.core.networks.layers import undrawn
 from trainables.core.networks.world_model.latents import Drawn
 
 _EPS = 1e-4

@@ -19,7 +19,7 @@ from trainables.core.data.spaces import (
     tree_of_leaves,
 )
 from trainables.core.errors import ConfigError
-from trainables.core.policy.connectors.actions import torch_dtype
+from trainables.core.policy.actions import torch_dtype
 from trainables.core.policy.connectors.given import Connector, made_connectors
 
 _BEFORE, _BEHIND = "env_to_module_connector", "module_to_env_connector"

@@ -15,13 +15,13 @@ from trainables.core.networks.modules import PolicyValueModule, unroll_row
 from trainables.core.networks.state import State, state_arrays
 from trainables.core.policy.actable import SeesObservations
 from trainables.core.policy.acting_policy import Acted, ActingPolicy
-from trainables.core.policy.action_arguments import (
+from trainables.core.policy.actions import ActionConnector, single_action
+from trainables.core.policy.calls.action_arguments import (
     ActionArguments,
     AnyState,
     like_given,
     named_state,
 )
-from trainables.core.policy.connectors.actions import ActionConnector, single_action
 
 MODULE_ACTIONS = "module_actions"
 

@@ -17,7 +17,7 @@ from trainables.core.errors import ConfigError
 from trainables.core.networks.modules import unroll_row, with_values
 from trainables.core.networks.q_network import QNetwork
 from trainables.core.networks.state import State
-from trainables.core.policy.action_arguments import AnyState, like_given, named_state
+from trainables.core.policy.calls.action_arguments import AnyState, like_given, named_state
 
 if TYPE_CHECKING:
     from trainables.core.policy.policy import Policy
