@@ -23,7 +23,7 @@ from trainables.core.learning.drawn import Drawn
 from trainables.core.learning.learner import LossFn
 from trainables.core.learning.schedules import Clock
 from trainables.core.logs import is_debug, logger, shapes
-from trainables.core.networks.state import state_arrays
+from trainables.core.networks.memory import state_arrays
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import (
     Reported,

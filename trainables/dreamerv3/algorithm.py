@@ -10,8 +10,8 @@ import numpy as np
 from trainables.core.config.default_config import default_config_of
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import LossFn
+from trainables.core.networks.memory import state_arrays
 from trainables.core.networks.modules import PolicyModule
-from trainables.core.networks.state import state_arrays
 from trainables.core.networks.world_model.dreamer import Dreamer
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import ENTROPY, learned

@@ -17,7 +17,7 @@ from trainables.core.data.spaces import leaf_spaces, leaves_of
 from trainables.core.distributions.build import is_float_box, is_squashed
 from trainables.core.errors import ConfigError
 from trainables.core.export.policy_graph import DIST_INPUTS, STATE, VALUES, PolicyGraph
-from trainables.core.networks.state import State, reset_state, state_arrays
+from trainables.core.networks.memory import State, reset_state, state_arrays
 from trainables.core.policy.policy import Policy
 
 Arrays = dict[str, np.ndarray]

@@ -29,8 +29,8 @@ from torch import Tensor, nn
 from trainables.core.data.features import PREV_ACTION, PREV_REWARD
 from trainables.core.data.spaces import PLAIN, leaf_spaces, tree_of_leaves
 from trainables.core.errors import ConfigError
+from trainables.core.networks.memory import State
 from trainables.core.networks.modules import PolicyValueModule
-from trainables.core.networks.state import State
 from trainables.core.policy.policy import Policy
 
 Named = dict[str, Tensor]

@@ -19,8 +19,8 @@ from trainables.core.data.batch import (
 from trainables.core.data.features import Features, map_tensors
 from trainables.core.data.frame_stack import FRAMES
 from trainables.core.learning.ranks import Ranks
+from trainables.core.networks.memory import state_arrays
 from trainables.core.networks.modules import ModuleOutput, PolicyValueModule
-from trainables.core.networks.state import state_arrays
 from trainables.core.policy.policy import Policy
 
 _ROWS = ("actions", "logp", "rewards", "terminated", "continues", "valid", "is_first")

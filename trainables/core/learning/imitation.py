@@ -10,8 +10,8 @@ from torch import Tensor
 from trainables.core.data.batch import Batch, tree_columns, tree_of
 from trainables.core.data.features import map_tensors
 from trainables.core.learning.returns import discounted_returns
+from trainables.core.networks.memory import State
 from trainables.core.networks.modules import PolicyModule, PolicyValueModule, with_values
-from trainables.core.networks.state import State
 
 
 class Imitated(NamedTuple):

@@ -26,10 +26,10 @@ from trainables.core.data.team import AGENTS
 from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy, TeamEpsilonGreedy
 from trainables.core.errors import ConfigError
+from trainables.core.networks.memory import State
 from trainables.core.networks.mixers import Mixer, MonotonicMixer, SumMixer
 from trainables.core.networks.modules import PolicyModule, check_mask
 from trainables.core.networks.q_network import QNetwork
-from trainables.core.networks.state import State
 
 
 class TeamQ(PolicyModule):

@@ -10,7 +10,7 @@ from trainables.core.data.features import PREV_ACTION, PREV_REWARD, Features, Fe
 from trainables.core.networks.chosen.attention import GatedTransformer
 from trainables.core.networks.chosen.recurrent import Memory, RecurrentMemory
 from trainables.core.networks.encoders import Encoder, make_encoder
-from trainables.core.networks.state import State
+from trainables.core.networks.memory import State
 
 
 class Trunk(nn.Module):

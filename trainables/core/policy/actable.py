@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from trainables.core.data.layout import ObservationLayout
-from trainables.core.networks.state import State
+from trainables.core.networks.memory import State
 
 if TYPE_CHECKING:
     from trainables.core.policy.acting_policy import Acted

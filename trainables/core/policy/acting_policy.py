@@ -22,13 +22,13 @@ from trainables.core.distributions.epsilon_greedy import ByValue
 from trainables.core.errors import ConfigError
 from trainables.core.networks.catalog import MODULES, chosen_module
 from trainables.core.networks.layers import seeded_layers
+from trainables.core.networks.memory import State, state_arrays
 from trainables.core.networks.modules import (
     ActorCritic,
     PolicyModule,
     PolicyValueModule,
     unroll_row,
 )
-from trainables.core.networks.state import State, state_arrays
 from trainables.core.policy.actions import ActionConnector
 from trainables.core.policy.connectors.given import Connector, EnvSpaces, make_connectors
 from trainables.core.policy.connectors.pipelines import EnvToModule, ModuleToEnv

@@ -20,7 +20,7 @@ from trainables.core.distributions.build import distribution_for
 from trainables.core.distributions.epsilon_greedy import ByValue
 from trainables.core.distributions.joint import Joint
 from trainables.core.errors import ConfigError
-from trainables.core.networks.state import State
+from trainables.core.networks.memory import State
 from trainables.core.policy.actable import Actable
 from trainables.core.policy.acting_policy import Acted
 from trainables.core.policy.actions import ActionConnector

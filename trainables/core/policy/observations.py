@@ -25,7 +25,7 @@ from trainables.core.data.preprocessor import Preprocessor
 from trainables.core.data.spaces import check_observation, zeros_of
 from trainables.core.distributions.base import Distribution
 from trainables.core.errors import ConfigError
-from trainables.core.networks.state import State
+from trainables.core.networks.memory import State
 from trainables.core.policy.actions import ActionConnector
 from trainables.core.policy.connectors.filter import MeanStdFilter
 from trainables.core.policy.connectors.pipelines import EnvToModule

@@ -9,7 +9,7 @@ import torch
 
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.errors import ConfigError
-from trainables.core.networks.state import state_arrays
+from trainables.core.networks.memory import state_arrays
 from trainables.core.policy.policy import Policy
 from trainables.runtime.offline.actions import StoredActions
 from trainables.runtime.offline.data_set import DataSet

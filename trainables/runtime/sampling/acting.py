@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from trainables.core.data.state_shapes import like
-from trainables.core.networks.state import State, reset_state, state_arrays
+from trainables.core.networks.memory import State, reset_state, state_arrays
 from trainables.core.policy.actable import Actable
 from trainables.core.policy.acting_policy import Acted
 from trainables.runtime.random_streams import draw_seed

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
-from trainables.core.networks.state import stacked_states, state_arrays
+from trainables.core.networks.memory import stacked_states, state_arrays
 from trainables.core.policy.behaviour import acting_logp
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy

@@ -19,8 +19,8 @@ from trainables.core.learning.minibatches import (
     unrolled,
     valid_rows,
 )
+from trainables.core.networks.memory import State, reset_state
 from trainables.core.networks.modules import ModuleOutput
-from trainables.core.networks.state import State, reset_state
 from trainables.core.policy.policy import Policy
 from trainables.runtime.sampling.env_runner import EnvRunner
 

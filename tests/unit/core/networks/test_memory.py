@@ -9,7 +9,7 @@ from torch import Tensor
 from trainables.core.networks.chosen import attention as attention_module
 from trainables.core.networks.chosen.attention import GatedTransformer, num_rows_seen, visible
 from trainables.core.networks.chosen.recurrent import Memory, RecurrentMemory
-from trainables.core.networks.state import State
+from trainables.core.networks.memory import State
 
 NUM_INPUTS, WIDTH = 5, 8
 

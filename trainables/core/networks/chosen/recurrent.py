@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from trainables.core.networks.state import State
+from trainables.core.networks.memory import State
 
 _WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 _SHUT = 1e4  # the sigmoid of its opposite is 0

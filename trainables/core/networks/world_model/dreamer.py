@@ -17,8 +17,8 @@ from trainables.core.data.spaces import PLAIN, leaf_spaces
 from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.build import distribution_for, is_float_box
 from trainables.core.errors import ConfigError
+from trainables.core.networks.memory import State
 from trainables.core.networks.modules import ModuleOutput, PolicyValueModule, check_mask
-from trainables.core.networks.state import State
 from trainables.core.networks.world_model.actor import ActorHead
 from trainables.core.networks.world_model.decoder import Decoder
 from trainables.core.networks.world_model.encoder import TokenEncoder

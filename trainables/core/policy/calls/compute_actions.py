@@ -11,8 +11,8 @@ from torch import Tensor
 
 from trainables.core.data.features import PREV_ACTION, PREV_REWARD
 from trainables.core.errors import ConfigError
+from trainables.core.networks.memory import State, state_arrays
 from trainables.core.networks.modules import PolicyValueModule, unroll_row
-from trainables.core.networks.state import State, state_arrays
 from trainables.core.policy.actable import SeesObservations
 from trainables.core.policy.acting_policy import Acted, ActingPolicy
 from trainables.core.policy.actions import ActionConnector, single_action

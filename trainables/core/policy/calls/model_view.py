@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from trainables.core.data.features import VECTOR, Features, action_mask_of
 from trainables.core.errors import ConfigError
+from trainables.core.networks.memory import State
 from trainables.core.networks.modules import unroll_row, with_values
 from trainables.core.networks.q_network import QNetwork
-from trainables.core.networks.state import State
 from trainables.core.policy.calls.action_arguments import AnyState, like_given, named_state
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trainables.core.data.batch import Rollout
 from trainables.core.data.state_shapes import like
-from trainables.core.networks.state import state_arrays
+from trainables.core.networks.memory import state_arrays
 from trainables.runtime.sampling.recording import SlotRecorder, StepColumns
 
 
