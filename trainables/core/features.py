@@ -62,6 +62,7 @@ FEATURES: dict[str, Known] = {
         "trainables.core.curiosity.feature",
         lambda config: config.resolve().intrinsic is not None,
     ),
+    "networks": Known("trainables.core.networks.chosen.feature"),
 }
 
 

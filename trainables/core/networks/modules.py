@@ -24,8 +24,7 @@ from trainables.core.distributions.build import distribution_for, is_squashed
 from trainables.core.distributions.gaussian import LOG_STD_MIN
 from trainables.core.errors import ConfigError
 from trainables.core.networks.layers import Layers, linear_layer
-from trainables.core.networks.memory import State
-from trainables.core.networks.trunk import Trunk, make_trunk
+from trainables.core.networks.memory import State, Trunk, make_trunk
 
 
 class ModuleOutput(NamedTuple):

@@ -18,9 +18,8 @@ from trainables.core.distributions.base import ILLEGAL, Distribution, legal_acti
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.errors import ConfigError
 from trainables.core.networks.layers import Layers, activation_layer, linear_layer
-from trainables.core.networks.memory import State
+from trainables.core.networks.memory import State, Trunk, make_trunk
 from trainables.core.networks.modules import PolicyModule, check_mask
-from trainables.core.networks.trunk import Trunk, make_trunk
 
 
 class QNetwork(PolicyModule):

@@ -26,7 +26,7 @@ from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.build import distribution_for, is_float_box
 from trainables.core.distributions.categorical import Categorical
 from trainables.core.errors import ConfigError
-from trainables.core.networks.encoders import ImagesEncoder, network
+from trainables.core.networks.encoders import network
 from trainables.core.networks.layers import frozen
 from trainables.core.networks.modules import PolicyModule, check_mask
 
@@ -104,7 +104,7 @@ def _of_each(function: Any, features: Features, inputs: Features) -> Tensor:
         features: Of each state, `[B, …]`.
         inputs: The same with an action, of each action, `[B, M, …]`.
     """
-    if isinstance(function[0], ImagesEncoder):
+    if hasattr(function[0], "of_each"):  # it sees images
         assert isinstance(inputs, dict)
         encoder, output = function
         values: Tensor = output(encoder.of_each(features, inputs[VECTOR]))

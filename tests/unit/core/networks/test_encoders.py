@@ -12,13 +12,8 @@ from trainables.core.config.conv_filters import default_filters
 from trainables.core.config.model import ModelConfig
 from trainables.core.data.features import VECTOR, Features, FeatureSpec, ImageSpec, vector_of
 from trainables.core.errors import ConfigError
-from trainables.core.networks.encoders import (
-    ImageEncoder,
-    ImagesEncoder,
-    VectorEncoder,
-    make_encoder,
-    network,
-)
+from trainables.core.networks.chosen.images import ImageEncoder, ImagesEncoder
+from trainables.core.networks.encoders import VectorEncoder, make_encoder, network
 from trainables.core.networks.layers import frozen
 
 

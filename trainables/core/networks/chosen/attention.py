@@ -7,9 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from trainables.core.networks.chosen.recurrent import Memory
 from trainables.core.networks.layers import linear_layer, mlp
-from trainables.core.networks.memory import State
+from trainables.core.networks.memory import Memory, State
 
 _MIN_PIECE = 64  # rows; below that a call costs more than it saves
 

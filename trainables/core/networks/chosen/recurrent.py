@@ -1,47 +1,14 @@
-"""Memory of a recurrent network: what it has seen since the episode's start."""
+"""LSTM and GRU: what a recurrent network has seen since the episode's start."""
 
 from __future__ import annotations
-
-from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor, nn
 
-from trainables.core.networks.memory import State
+from trainables.core.networks.memory import Memory, State
 
 _WEIGHTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 _SHUT = 1e4  # the sigmoid of its opposite is 0
-
-
-class Memory(nn.Module, ABC):
-    """A network from sequences `[L, B, num_inputs]` to `[L, B, width]`, of one row or many.
-
-    Attributes:
-        width: Width of the output.
-    """
-
-    width: int
-
-    @abstractmethod
-    def initial_state(self, batch_size: int) -> State:
-        """Return the state at an episode's start: zeros, `[batch_size, …]` by name."""
-
-    @abstractmethod
-    def forward(
-        self, x: Tensor, state: State, is_first: Tensor, ends_unseen: bool = False
-    ) -> tuple[Tensor, State]:
-        """Run over sequences.
-
-        Args:
-            x: The inputs, `[L, B, num_inputs]`.
-            state: The state before the first row, `[B, …]` by name.
-            is_first: Whether a row begins an episode, `[L, B]` bool: the state is reset before it.
-            ends_unseen: Whether outputs of the rows before those that begin an episode may be
-                anything, as nobody looks at them. It saves time.
-
-        Returns:
-            Outputs `[L, B, width]`, and the state after the last row.
-        """
 
 
 class RecurrentMemory(Memory):
