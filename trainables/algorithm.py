@@ -68,7 +68,7 @@ class Algorithm(Checkpointing):
         evaluation: Evaluates, and has the latest evaluation.
         learners: Train, see `LearnerGroup.run`.
         learner_connectors: What happens to rollouts before, by id of the modules that learn.
-        league: Self-play against frozen copies; None without the setting of that name.
+        running_features: What features do in it, by name; what has a state is in checkpoints.
         keeps_columns: Whether a rollout must have columns of env runners that failed, too.
         part_hook: The method of a `LearnerPart` that its update calls; None: either may be.
         reported_metrics: What its results hold besides what every algorithm's do, with units and
@@ -148,8 +148,8 @@ class Algorithm(Checkpointing):
         metrics |= {f"evaluation/{k}": v for k, v in self.evaluation.evaluate_if_due().items()}
         metrics |= self.timers.metrics()
         metrics |= self.episodes.custom.metrics()
-        if self.league is not None:
-            metrics |= self.league.end_iteration(self.episodes.take_matches())
+        for feature in self.running_features.values():
+            metrics |= feature.end_iteration()
         metrics |= older_names(metrics)
         if self._task_fn is not None:
             last_result = {**metrics, "training_iteration": self.iteration + 1}

@@ -10,7 +10,31 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
+
+class Running:
+    """What a feature does in an algorithm that runs. A hook does nothing unless it is overridden.
+
+    Attributes:
+        name: The name of its state in a checkpoint.
+    """
+
+    name: ClassVar[str]
+
+    def begin(self) -> None:
+        """Begin, once the algorithm is set up, and what a subclass adds to it."""
+
+    def end_iteration(self) -> dict[str, float]:
+        """Take note of the end of an iteration; return what its result has of it."""
+        return {}
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds of it."""
+        return {}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take over `get_state`'s."""
 
 
 class Feature:
@@ -38,6 +62,22 @@ class Feature:
             ConfigError: If it cannot.
         """
 
+    def complete(self, config: Any) -> None:
+        """Set what the settings leave to the feature.
+
+        Args:
+            config: The config of an algorithm, which is valid and not frozen yet.
+        """
+
+    def set_up(self, algorithm: Any, seed: int) -> Running | None:
+        """Return what it does in an algorithm; None: nothing.
+
+        Args:
+            algorithm: The algorithm, all of whose parts are there.
+            seed: The root of the trial's random streams, see `runtime.random_streams`.
+        """
+        return None
+
 
 class Known(NamedTuple):
     """A feature that is not imported yet.
@@ -63,6 +103,8 @@ FEATURES: dict[str, Known] = {
         lambda config: config.resolve().intrinsic is not None,
     ),
     "networks": Known("trainables.core.networks.chosen.feature"),
+    "export": Known("trainables.lifecycle.exporting"),
+    "league": Known("trainables.runtime.league.feature", lambda config: config.league is not None),
 }
 
 

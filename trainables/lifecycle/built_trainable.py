@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, ClassVar, cast, overload
 
 import gymnasium as gym
@@ -16,11 +17,10 @@ import torch
 from trainables.core.callables import resolve_callable
 from trainables.core.config.agent_mapping import named_to_train
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
-from trainables.core.config.league import first_line_up
 from trainables.core.config.reference.uncalled_hooks import ALGORITHM, POLICY, refuse_uncalled
 from trainables.core.config.several_agents import all_policies, config_of_module
 from trainables.core.errors import ConfigError
-from trainables.core.features import feature, features_of
+from trainables.core.features import Running, feature, features_of
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.learner import Learner, learner_type
 from trainables.core.learning.part import PartHook, Parts, check_parts
@@ -42,7 +42,6 @@ from trainables.runtime.envs.multi_agent.make import AnyVectorEnv
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.envs.video import check_display, check_encoder
 from trainables.runtime.evaluation.group import EvaluationGroup
-from trainables.runtime.league.feature import LeaguePlay
 from trainables.runtime.learners.group import make_worker
 from trainables.runtime.metrics import EpisodeWindow, Timers
 from trainables.runtime.process_environment import ProcessEnvironment
@@ -66,7 +65,7 @@ class BuiltTrainable(FolderTrainable):
 
     config_class: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
     part_hook: ClassVar[PartHook | None] = None
-    league: LeaguePlay | None = None
+    running_features: Mapping[str, Running] = MappingProxyType({})
     config: AlgorithmConfig  # type: ignore[assignment]  # Tune hands over a dict; setup replaces it
 
     def __init__(
@@ -88,7 +87,7 @@ class BuiltTrainable(FolderTrainable):
         self._stored_weights: Mapping[str, Any] = weights or {}
         super().__init__(given, **kwargs)
         self._stored_weights = {}
-        self._begin_league()
+        self._begin_features()
 
     # ------------------------------------------------------------------ set up and take down
 
@@ -127,9 +126,7 @@ class BuiltTrainable(FolderTrainable):
             self.set_up_learning(seeds.storage)
             self._set_up_env_runners(env, seeds.env_runners)
             self._set_up_evaluation(seeds.evaluation)
-            self.league = None
-            if self.config.league is not None:
-                self.league = LeaguePlay(self, draw_seed(self._random_streams(0, 0, 2).module))
+            self.running_features = self._set_up_features()
             self.callbacks("on_algorithm_init")
         except BaseException:
             # Actors that outlive a failed set-up would keep the trial's bundles for ever.
@@ -182,7 +179,7 @@ class BuiltTrainable(FolderTrainable):
         tried.config = config.copy(copy_frozen=False)
         tried.config.fake_gpus = True
         tried.config.torch_compile_learner = tried.config.torch_compile_worker = False
-        _map_league(tried.config)
+        _complete(tried.config)
         tried._stored_weights = {}
         cls.validate_env(env, EnvContext(config.env_config))
         tried._set_up_policies(env, np.random.SeedSequence(0))
@@ -201,7 +198,7 @@ class BuiltTrainable(FolderTrainable):
             given = with_one_name_each(self.config_class, given)
         config = self._configures.made_of(given, type(self))
         config.validate()
-        _map_league(config)
+        _complete(config)
         learner_type(config.learner_class)  # not first in a process that learns
         return config
 
@@ -576,18 +573,27 @@ class BuiltTrainable(FolderTrainable):
         self._refuse_reset("reset_config()")
         logger.info("this process becomes another trial")
         self.setup(self._configures.take(new_config))
-        self._begin_league()
+        self._begin_features()
         return True
 
-    def _begin_league(self) -> None:
-        """Freeze a league's first copies, once subclasses, too, are set up."""
-        if self.league is None:
-            return
+    def _set_up_features(self) -> dict[str, Running]:
+        """Return what features do in this algorithm, by name."""
+        made = [used.set_up(self, self._seed_entropy) for used in features_of(self.config)]
+        return {running.name: running for running in made if running is not None}
+
+    def _begin_features(self) -> None:
+        """Let features begin, once subclasses, too, are set up."""
         try:
-            self.league.begin()
+            for running in self.running_features.values():
+                running.begin()
         except BaseException:
             self.cleanup()
             raise
+
+    @property
+    def league(self) -> Any:
+        """Self-play against frozen copies, a `LeaguePlay`; None without the setting `league`."""
+        return self.running_features.get("league")
 
     def _refuse_reset(self, called: str) -> None:
         if self._is_stopped:
@@ -655,10 +661,10 @@ class BuiltTrainable(FolderTrainable):
     merge_trainer_configs = merge_algorithm_configs
 
 
-def _map_league(config: AlgorithmConfig) -> None:
-    """Have a league begin with its first line-up, unless the settings say who plays whom."""
-    if config.league is not None and config.policy_mapping_fn is None:
-        config.policy_mapping_fn = first_line_up(config)
+def _complete(config: AlgorithmConfig) -> None:
+    """Let features set what the settings leave to them."""
+    for used in features_of(config):
+        used.complete(config)
 
 
 @lru_cache(maxsize=256)

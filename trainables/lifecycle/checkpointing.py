@@ -88,7 +88,7 @@ class Checkpointing(PolicyChanges):
             "env_tasks": self.env_runners.tasks,
             "learned": self.get_learned_state(),
             **self._changes(),
-            **({} if self.league is None else {"league": self.league.book.get_state()}),
+            **{name: feature.get_state() for name, feature in self.running_features.items()},
             "learner_connectors": {m: c.get_state() for m, c in self.learner_connectors.items()},
         }
 
@@ -123,8 +123,9 @@ class Checkpointing(PolicyChanges):
             self._timesteps_total = self.num_env_steps_sampled  # type: ignore[assignment]
         self.episodes.set_state(state["episodes"])
         self.callbacks.set_state(state.get("callbacks", {}))
-        if self.league is not None and "league" in state:
-            self.league.book.set_state(state["league"])
+        for name, feature in self.running_features.items():
+            if name in state:
+                feature.set_state(state[name])
         self.evaluation.latest = dict(state["evaluation"])
         # A clone, too, goes on where its donor's curriculum was; resets below begin the task.
         self.env_runners.set_tasks(state.get("env_tasks", []))

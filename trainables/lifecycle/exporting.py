@@ -1,19 +1,22 @@
-"""A policy as a graph that runs without this project, checked in its own environment."""
+"""Export as a feature: a policy as a graph that runs without this project."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from trainables.core.checkpoint import CheckpointError
+from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.errors import ConfigError
 from trainables.core.export.graph_verification import NUM_OBSERVATIONS, Recording
-from trainables.core.export.onnx_program import export_onnx
+from trainables.core.export.onnx_program import OPSETS, export_onnx
 from trainables.core.export.torch_program import export_torch_program
+from trainables.core.features import Feature
 from trainables.core.policy.policy import Policy
 from trainables.core.trust import refuse
 from trainables.runtime.envs.make import EnvName, env_name
@@ -132,3 +135,65 @@ def _recordings(policy: Policy, trust: Collection[str]) -> list[Recording]:
         stacklevel=3,
     )
     return []
+
+
+class Export(Feature):
+    """Writes policies as graphs, and in the formats that Tune asks for."""
+
+    def write_model(
+        self, policy: Policy, target: Path, onnx: int | None, played: AlgorithmConfig | None
+    ) -> Path:
+        """Write a policy as one graph, compared with the policy before.
+
+        Args:
+            policy: The policy.
+            target: A folder, made if missing.
+            onnx: The version of ONNX's operators; None: a `torch.export` program.
+            played: The config whose environment it is compared in, if that names one, too; None:
+                compared on its space alone.
+
+        Returns:
+            The file.
+        """
+        recordings = []
+        if played is not None and played.env is not None:
+            recordings.append(recorded(policy, played.env, played.env_config_for(training=False)))
+        if onnx is not None:
+            return export_onnx(policy, target, onnx, recordings)
+        return export_torch_program(policy, target, recordings)
+
+    def write_each(
+        self, algorithm: Any, export_formats: Collection[str], export_dir: str
+    ) -> dict[str, str]:
+        """Write each format; of several policies each to a folder of its id.
+
+        Args:
+            algorithm: The algorithm that has the policies.
+            export_formats: The names of the formats.
+            export_dir: The folder.
+
+        Returns:
+            What was written, by format.
+
+        Raises:
+            ConfigError: for an unknown format.
+        """
+        exporters: dict[str, Callable[..., Path]] = {
+            "checkpoint": algorithm.export_policy_checkpoint,
+            "model": algorithm.export_policy_model,
+            "onnx": partial(algorithm.export_policy_model, onnx=OPSETS.start),
+        }
+        unknown = [name for name in export_formats if name not in exporters]
+        if unknown:
+            raise ConfigError(
+                f"export format {unknown[0]!r} is unknown; known: {', '.join(exporters)}"
+            )
+        if {*algorithm.policies} == {DEFAULT_MODULE_ID}:
+            return {name: str(exporters[name](export_dir)) for name in export_formats}
+        for name in export_formats:
+            for policy_id in algorithm.policies:
+                exporters[name](str(Path(export_dir) / policy_id), policy_id=policy_id)
+        return dict.fromkeys(export_formats, export_dir)
+
+
+FEATURE = Export()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ from trainables import registry
 from trainables.core.callables import callable_name
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.data.team import PLAYS_AS_TEAM
-from trainables.core.errors import ConfigError
-from trainables.core.export.onnx_program import OPSETS, export_onnx
-from trainables.core.export.torch_program import export_torch_program
+from trainables.core.features import feature
 from trainables.core.own_folders import may_note, note_own
 from trainables.core.policy.calls.action_arguments import AnyState
 from trainables.core.policy.calls.compute_actions import keyed_actions
@@ -25,7 +22,6 @@ from trainables.core.policy.policy import Policy
 from trainables.lifecycle.agents import encoder_sharing
 from trainables.lifecycle.agents.actions import dealt_agents, joined_actions, only
 from trainables.lifecycle.built_trainable import BuiltTrainable
-from trainables.lifecycle.exporting import recorded
 from trainables.lifecycle.folder_trainable import running
 from trainables.runtime.envs.make import EnvName, env_name
 from trainables.runtime.evaluation.agents import SEVERAL_AGENTS, told_agents
@@ -249,33 +245,18 @@ class PolicyAccess(BuiltTrainable):
         """
         policy = policy_of(self.policies, policy_id)
         policy.metadata = self._policy_metadata()
-        recordings = []
         played = self.config if self.config.needs_env else self._evaluated
-        if with_env and played.env is not None and self._groups is None:
-            env_config = played.env_config_for(training=False)
-            recordings.append(recorded(policy, played.env, env_config))
-        if onnx is not None:
-            return export_onnx(policy, export_dir, onnx, recordings)
-        return export_torch_program(policy, export_dir, recordings)
+        has_one_agent = self._groups is None
+        target = Path(export_dir)
+        written: Path = feature("export").write_model(
+            policy, target, onnx, played if with_env and has_one_agent else None
+        )
+        return written
 
     def _export_model(self, export_formats: list[str], export_dir: str) -> dict[str, str]:
         """Write each format; of several policies each to a folder of its id."""
-        exporters: dict[str, Callable[..., Path]] = {
-            "checkpoint": self.export_policy_checkpoint,
-            "model": self.export_policy_model,
-            "onnx": partial(self.export_policy_model, onnx=OPSETS.start),
-        }
-        unknown = [name for name in export_formats if name not in exporters]
-        if unknown:
-            raise ConfigError(
-                f"export format {unknown[0]!r} is unknown; known: {', '.join(exporters)}"
-            )
-        if {*self.policies} == {DEFAULT_MODULE_ID}:
-            return {name: str(exporters[name](export_dir)) for name in export_formats}
-        for name in export_formats:
-            for policy_id in self.policies:
-                exporters[name](str(Path(export_dir) / policy_id), policy_id=policy_id)
-        return dict.fromkeys(export_formats, export_dir)
+        exported: dict[str, str] = feature("export").write_each(self, export_formats, export_dir)
+        return exported
 
 
 def _is_batch(observations: dict[Any, Any], policy: Policy) -> bool:

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from trainables.runtime.callbacks.custom_metrics import CustomMetrics
-from trainables.runtime.league.league import Match
 from trainables.runtime.sampling.episodes import Episodes
 
 
@@ -24,7 +23,7 @@ class EpisodeWindow:
 
     Attributes:
         custom: What callbacks have logged.
-        matches: The games that have ended since they were taken last.
+        matches: The games that have ended since they were taken last, where a league plays.
     """
 
     def __init__(self, size: int):
@@ -34,7 +33,7 @@ class EpisodeWindow:
         self.num_lifetime = 0
         self.num_restarts = 0
         self.custom = CustomMetrics(size)
-        self.matches: list[Match] = []
+        self.matches: list[Any] = []
 
     def add(self, episodes: Episodes) -> None:
         """Take in episodes that ended."""
@@ -47,7 +46,7 @@ class EpisodeWindow:
         while len(self._episodes) > max(self._size, self._num_new):
             self._episodes.popleft()
 
-    def take_matches(self) -> list[Match]:
+    def take_matches(self) -> list[Any]:
         """Return the games that have ended since the last call."""
         matches, self.matches = self.matches, []
         return matches

@@ -1,4 +1,4 @@
-"""`LeaguePlay`: what a league decides, done to an algorithm's policies."""
+"""A league as a feature: what it decides, done to an algorithm's policies."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trainables.core.config.league import LeagueConfig, first_copy
+from trainables.core.config.league import LeagueConfig, first_copy, first_line_up
 from trainables.core.config.module_overrides import merge_overrides
 from trainables.core.config.policy_specs import PolicySpec
 from trainables.core.config.several_agents import all_policies
 from trainables.core.errors import ConfigError
+from trainables.core.features import Feature, Running
 from trainables.core.logs import logger
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import env_name
 from trainables.runtime.league.average import AveragePolicy
-from trainables.runtime.league.league import League, Match
+from trainables.runtime.league.league import League
+from trainables.runtime.random_streams import draw_seed, random_streams
 
 
-class LeaguePlay:
+class LeaguePlay(Running):
     """Freezes copies of learners, maps agents to learners and copies, and keeps the book.
 
     Args:
@@ -31,6 +33,8 @@ class LeaguePlay:
     Raises:
         ConfigError: if its environment is none for a league.
     """
+
+    name = "league"
 
     def __init__(self, algorithm: Any, seed: int):
         self._algorithm: Callable[[], Any] = weakref.ref(algorithm)  # which has this
@@ -56,17 +60,10 @@ class LeaguePlay:
         if first_copy(learners[0]) not in all_policies(algorithm.config):
             self._freeze(learners, [], 0)
 
-    def end_iteration(self, matches: Sequence[Match]) -> dict[str, float]:
-        """Count an iteration's games, freeze who is due, and say who plays whom next.
-
-        Args:
-            matches: The games that have ended.
-
-        Returns:
-            Metrics.
-        """
+    def end_iteration(self) -> dict[str, float]:
+        """Count an iteration's games, freeze who is due, and say who plays whom next."""
         algorithm, book = self._algorithm(), self.book
-        book.add_games(matches)
+        book.add_games(algorithm.episodes.take_matches())
         iteration = algorithm.iteration + 1
         metrics = book.metrics()
         due = book.due(iteration)
@@ -103,6 +100,14 @@ class LeaguePlay:
         changed = algorithm._changed_config(specs, book.line_ups(self._agents), trained)
         algorithm._become(changed, states)
 
+    def get_state(self) -> dict[str, Any]:
+        """Return the state of the book."""
+        return self.book.get_state()
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take over `get_state`'s."""
+        self.book.set_state(state)
+
     # ------------------------------------------------------------------ what it offers
 
     def average_policy(self, learner: str) -> AveragePolicy:
@@ -115,3 +120,19 @@ class LeaguePlay:
             raise KeyError(f"no learner {learner!r}; there are {[*self.book.config.learners]}")
         policies: Mapping[str, Policy] = self._algorithm().policies
         return AveragePolicy({m: policies[m] for m in self.book.copies_of(learner)})
+
+
+class LeagueFeature(Feature):
+    """Self-play against frozen copies."""
+
+    def complete(self, config: Any) -> None:
+        """Have the first line-up play at first, unless the settings say who plays whom."""
+        if config.policy_mapping_fn is None:
+            config.policy_mapping_fn = first_line_up(config)
+
+    def set_up(self, algorithm: Any, seed: int) -> LeaguePlay:
+        """Return the league of an algorithm."""
+        return LeaguePlay(algorithm, draw_seed(random_streams(seed, 0, 0, 2).module))
+
+
+FEATURE = LeagueFeature()

@@ -14,17 +14,9 @@ from trainables.core.errors import ConfigError
 from trainables.runtime.league.matchmaking import opponents_of
 from trainables.runtime.league.payoff import PayOffs
 from trainables.runtime.league.ratings import fitted_ratings
+from trainables.runtime.sampling.agents.episode_book import Match
 
 _MOST_TOLD = 20  # copies that results have pay-offs with
-
-
-class Match(NamedTuple):
-    """A game of two agents that has ended: their policies, and their returns."""
-
-    first: str
-    second: str
-    first_return: float
-    second_return: float
 
 
 class Copy(NamedTuple):

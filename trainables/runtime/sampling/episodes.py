@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.runtime.callbacks.custom_metrics import Logged, extend
-from trainables.runtime.league.league import Match
 
 
 class Episodes:
@@ -19,7 +18,7 @@ class Episodes:
         num_agent_steps: Actions of agents in it; 0 where there is one agent.
         num_restarts: How many environments were replaced.
         logged: What callbacks have logged, and with several agents their returns.
-        matches: The same episodes as games, where a league plays them.
+        matches: The same episodes as games, each a `Match`, where a league plays them.
     """
 
     def __init__(self) -> None:
@@ -28,7 +27,7 @@ class Episodes:
         self.num_env_steps = self.num_agent_steps = 0
         self.num_restarts = 0
         self.logged: Logged = {}
-        self.matches: list[Match] = []
+        self.matches: list[Any] = []
 
     def extend(self, other: Episodes) -> None:
         """Append the episodes of another."""

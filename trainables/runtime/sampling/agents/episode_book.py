@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.data.state_shapes import like
 from trainables.runtime.callbacks.custom_metrics import OWN, MetricsLogger
 from trainables.runtime.envs.multi_agent.vector_env import AgentGroup, AgentsStep
-from trainables.runtime.league.league import Match
 from trainables.runtime.sampling.agents.agents_now import AgentsNow
 
 
@@ -128,6 +127,15 @@ def log_returns(episode: AgentsEpisode, logger: MetricsLogger) -> None:
         logger.log_value(f"{OWN}agent/{agent}/episode_return", total)
     for module_id, totals in by_module.items():
         logger.log_together(f"{OWN}module/{module_id}/episode_return", totals)
+
+
+class Match(NamedTuple):
+    """A game of two agents that has ended: their policies, and their returns."""
+
+    first: str
+    second: str
+    first_return: float
+    second_return: float
 
 
 def match_of(episode: AgentsEpisode) -> Match:
