@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
 from trainables.algorithm import Algorithm
 from trainables.core.config.default_config import default_config_of
-from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.distributions.base import Distribution
-from trainables.core.errors import ConfigError
 from trainables.core.learning.advantages import (
-    AdvantageConfig,
     advantage_scale,
     explained_by_values,
     with_advantages,
@@ -39,74 +35,7 @@ from trainables.core.reported_metrics import (
 from trainables.runtime.learners.group import LearnerWorker
 from trainables.runtime.learners.latest_metrics import LatestMetrics
 from trainables.runtime.learners.train_choice import TrainChoice
-
-_ONE_STEP = "a rollout is one gradient step; microbatch_size says how much of it at a time"
-
-
-@dataclass(kw_only=True)
-class A2CConfig(AdvantageConfig):
-    """Settings of A2C.
-
-    The paper's actors do not wait for each other, and each step is of one actor's 5 steps; here all
-    slots make one batch. Its optimiser is `optimizer={"type": "rmsprop", "decay": 0.99}`.
-    """
-
-    several_agents: ClassVar[str | None] = None
-    shares_encoders: ClassVar[bool] = True
-    without: ClassVar[dict[str, str]] = {
-        "num_epochs": _ONE_STEP,
-        "minibatch_size": _ONE_STEP,
-        "shuffle_batch_per_epoch": _ONE_STEP,
-        "max_requests_in_flight_per_env_runner": "it waits for one sample of every env runner",
-    }
-
-    vf_loss_coeff: float = setting(0.5, "training", "weight of the value loss", ge=0)
-    entropy_coeff: float | list[Any] = setting(
-        0.01, "training", "weight of the entropy bonus, beta", ge=0, schedule=True
-    )
-    normalize_advantages: bool = setting(
-        False,
-        "training",
-        "scale the advantages of a train batch to mean 0 and standard deviation 1",
-    )
-    microbatch_size: int | None = setting(
-        None,
-        "training",
-        "rows per partial gradient on each learner; the parts add up to the gradient of the train "
-        "batch, which may then be larger than a GPU's memory; None: all",
-        ge=1,
-        fixed="it does not change how a trial learns",
-    )
-    # What differs from the base class by default.
-    lr: float | list[Any] = setting(
-        7e-4, "training", "learning rate of the optimiser, alpha", ge=0, schedule=True
-    )
-    lambda_: float = setting(
-        1.0,
-        "training",
-        "GAE lambda; 1 is the paper's: rewards to the end of the rollout",
-        ge=0,
-        le=1,
-    )
-    train_batch_size_per_learner: int = setting(
-        128, "training", "environment steps per gradient step", ge=1
-    )
-    grad_clip: float | None = setting(0.5, "training", "bound of the gradient clipping", gt=0)
-    min_sample_timesteps_per_iteration: int | None = setting(
-        2000, "reporting", "least number of environment steps that train() samples", ge=0
-    )
-
-    def own_algorithm(self) -> type[A2C]:
-        return A2C
-
-    def validate(self) -> None:
-        super().validate()
-        size, batch = self.microbatch_size, self.train_batch_size_per_learner
-        if size is not None and size > batch:
-            raise ConfigError(
-                f"microbatch_size = {size} is larger than a learner's train batch of {batch} steps "
-                "(train_batch_size_per_learner)"
-            )
+from trainables.settings.a2c import A2CConfig as A2CConfig
 
 
 class A2C(Algorithm):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from trainables.core.config.default_config import default_config_of
-from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.data.features import Features
 from trainables.core.distributions.base import Distribution
@@ -19,56 +17,14 @@ from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.recorded_actions import log_likelihood
 from trainables.core.networks.implicit_q import ImplicitQ
 from trainables.core.networks.modules import PolicyModule
-from trainables.core.networks.policy_q_config import PolicyQConfig
 from trainables.core.networks.soft_actor_critic import QFunctions, chosen
 from trainables.core.reported_metrics import learned, of_groups
 from trainables.off_policy import Q_MAX, Q_MEAN, OffPolicy
 from trainables.runtime.learners.group import LearnerWorker
+from trainables.settings.iql import IQLConfig as IQLConfig
 
 MAX_WEIGHT = 100.0
 """Of a row in the policy's loss; of a few rows with more a batch would say nothing else."""
-
-
-@dataclass(kw_only=True)
-class IQLConfig(PolicyQConfig):
-    """Settings of IQL, for bounded continuous and for discrete actions.
-
-    The defaults are the paper's for locomotion: expectile 0.7, beta 3, Polyak 0.005, lr 3e-4.
-    """
-
-    several_agents: ClassVar[str | None] = None
-    without_memory: ClassVar[str | None] = (
-        "its policy and values learn from single steps; PPO, DQN, BC and MARWIL train on sequences"
-    )
-    exploration_types: ClassVar[tuple[str, ...]] = ("StochasticSampling",)
-    why_no_exploration: ClassVar[str] = "it learns from what data hold"
-    why_no_intrinsic: ClassVar[str | None] = "it learns from what data hold, and explores nothing"
-
-    expectile: float = setting(
-        0.7,
-        "training",
-        "expectile of Q(s, a) over the data's actions for V(s): 0.5 is their mean; values near 1 "
-        "approach the best of them",
-        gt=0,
-        lt=1,
-    )
-    beta: float = setting(
-        3.0,
-        "training",
-        "beta in the weight exp(beta A), at most 100, of a row with advantage A in the policy's "
-        "loss: an inverse temperature, per unit of discounted return",
-        gt=0,
-    )
-    value_lr: float | list[Any] | None = setting(
-        None, "training", "learning rate of the value function; None: lr", ge=0, schedule=True
-    )
-    # What differs from the base class by default.
-    lr: float | list[Any] = setting(
-        3e-4, "training", "learning rate of the optimiser, alpha", ge=0, schedule=True
-    )
-
-    def own_algorithm(self) -> type[IQL]:
-        return IQL
 
 
 class IQL(OffPolicy):

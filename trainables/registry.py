@@ -8,12 +8,10 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
-import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from trainables.core.config.outline import outline
 from trainables.core.config.reference.planned import names_not_here, whats_become_of
 from trainables.core.config.reference.who_has import look_in
 from trainables.core.errors import ConfigError
@@ -69,17 +67,15 @@ def get_algorithm(name: Any) -> Any:
 
 
 def config_class_of(name: str) -> Any:
-    """Return an algorithm's config class, for its settings and their checks.
-
-    Of an algorithm that is not imported it is an outline, which builds nothing.
+    """Return an algorithm's config class; of one of ours without importing the algorithm.
 
     Args:
         name: One of `algorithm_names`.
     """
-    home = _MODULES[name]
-    if isinstance(_registered.get(name), type) or home in sys.modules:
-        return get_algorithm(name).config_class
-    return outline(home)[f"{name}Config"]
+    own = _registered.get(name)
+    if isinstance(own, type):
+        return own.config_class  # type: ignore[attr-defined]
+    return getattr(importlib.import_module("trainables.settings"), f"{name}Config")
 
 
 def _configs() -> dict[str, Any]:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from trainables.core.config.default_config import default_config_of
-from trainables.core.config.reference import three_rates
 from trainables.core.config.reference.defaults import refuse_given
-from trainables.core.config.settings import setting
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.distributions.base import ILLEGAL
 from trainables.core.distributions.gaussian import SquashedGaussian
@@ -25,83 +21,16 @@ from trainables.core.learning.members.lifted_loss import lifts
 from trainables.core.learning.members.rows import row_mean
 from trainables.core.learning.soft_values import entropies, legal_probs, soft_values
 from trainables.core.networks.modules import PolicyModule
-from trainables.core.networks.policy_q_config import PolicyQConfig
 from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic, chosen
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import ENTROPY, Reported, learned, of_groups
 from trainables.off_policy import NOISE_STDDEV, Q_MAX, Q_MEAN, OffPolicy
 from trainables.runtime.learners.group import LearnerWorker
+from trainables.settings.sac import SACConfig as SACConfig
 
 # Of the greatest entropy that discrete actions can have; Christodoulou (2019) has 0.98, most
 # implementations this.
 _ENTROPY_SHARE = 0.89
-
-
-@dataclass(kw_only=True)
-class SACConfig(PolicyQConfig):
-    """Settings of SAC, for bounded continuous and for discrete actions."""
-
-    several_agents: ClassVar[str | None] = None
-    learns_together: ClassVar[bool] = True
-    without_memory: ClassVar[str | None] = (
-        "its policy and Q-functions learn from single steps out of the replay buffer; PPO and DQN "
-        "train on sequences"
-    )
-    exploration_types: ClassVar[tuple[str, ...]] = (
-        "StochasticSampling",
-        "Random",
-        "GaussianNoise",
-        "OrnsteinUhlenbeckNoise",
-        "PerWorkerGaussianNoise",
-        "PerWorkerOrnsteinUhlenbeckNoise",
-        "ParameterNoise",
-    )
-    why_no_exploration: ClassVar[str] = "its actions are not chosen by their values"
-    why_no_intrinsic: ClassVar[str | None] = None
-    also_in_training: ClassVar[tuple[str, ...]] = ("clip_actions",)
-    composites: ClassVar[dict[str, str]] = three_rates.COMPOSITE
-
-    initial_alpha: float = setting(
-        1.0,
-        "training",
-        "weight of the entropy at the start, alpha",
-        gt=0,
-        fixed="it is where a learned value starts, and a clone goes on with its donor's",
-    )
-    target_entropy: float | Literal["auto"] = setting(
-        "auto",
-        "training",
-        "target of the entropy for alpha, nats; 'auto': -d for d continuous action dimensions, "
-        "0.89 log n for n discrete actions",
-        harmless=True,
-    )
-    alpha_lr: float | list[Any] | None = setting(
-        None, "training", "learning rate of log alpha; None: lr, 0 keeps alpha", ge=0, schedule=True
-    )
-    random_warmup: bool = setting(
-        True,
-        "training",
-        "uniform actions until learning starts, unless exploration_config has random_timesteps",
-        fixed="it only counts at the start of a run",
-    )
-    _deterministic_loss: bool = setting(
-        False, "training", "use the most likely actions in losses instead of sampled ones"
-    )
-    # What differs from the base class by default.
-    num_envs_per_env_runner: int = setting(
-        1, "env_runners", "environment slots that an env runner steps together", ge=1
-    )
-
-    def own_algorithm(self) -> type[SAC]:
-        return SAC
-
-    @classmethod
-    def composed(cls, name: str, value: Any) -> list[tuple[str, ...]]:
-        return three_rates.settings_given(value)
-
-    @classmethod
-    def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        return super().check(three_rates.with_single_rates(values))
 
 
 class SAC(OffPolicy):

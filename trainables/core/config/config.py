@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from trainables.core.callables import resolve_callable
 from trainables.core.config.algorithm_traits import AlgorithmTraits
 from trainables.core.config.critic_observations import check_critic, critic_key
 from trainables.core.config.estimation import OF_DATA, without_older_list
@@ -257,12 +258,8 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
         return self.copy(copy_frozen=False).update_from_dict(overrides)
 
     def own_algorithm(self) -> Any:
-        """Return the `Algorithm` subclass that the config class belongs to.
-
-        A method and no class attribute: Ray disassembles a class with all that hangs on it, and
-        would not end on one that points at a config class which points back.
-        """
-        return None
+        """Return the `Algorithm` subclass that the config class belongs to, None if to none."""
+        return None if self.algorithm is None else resolve_callable(self.algorithm)
 
     if not TYPE_CHECKING:  # for mypy it is a field, and none may be a property
 

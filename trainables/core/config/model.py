@@ -16,6 +16,9 @@ from trainables.core.errors import ConfigError
 
 ACTIVATIONS = ("tanh", "relu", "elu", "gelu", "silu", "swish", "leaky_relu", "linear")
 
+LOG_STD_MIN = -5.0
+"""Of a squashed Gaussian. SAC's paper has code that allows -20; below -5 a policy is as good as
+deterministic and its log-probabilities only add noise to the entropy term."""
 MAX_WIDTH = 16_384
 """Units of a layer."""
 MAX_LAYERS = 100

@@ -1,14 +1,39 @@
-"""Config classes of one's own: which algorithm they build, and fields that are plain ones."""
+"""Config classes: which algorithm they build, and of a user's own, fields that are plain ones."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import typing
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from trainables.core.config.settings import Settings
 from trainables.core.errors import ConfigError
+
+C = TypeVar("C", bound=type)
+
+
+def settings_of(algorithm: str) -> Callable[[C], C]:
+    """Return a decorator of the config class of one of our algorithms.
+
+    The class stands in a file without PyTorch, and is known as a name of its algorithm's module: by
+    that name it is pickled and shown.
+
+    Args:
+        algorithm: `module:name` of the `Algorithm` subclass, which is imported when it is built.
+    """
+
+    def decorated(config_class: C) -> C:
+        hints = typing.get_type_hints(config_class)  # found here, and not in the other module
+        own = config_class.__annotations__
+        own.update({name: hints[name] for name in own})
+        config_class.algorithm = algorithm  # type: ignore[attr-defined]
+        config_class.__module__ = algorithm.partition(":")[0]
+        return config_class
+
+    return decorated
 
 
 @dataclass
@@ -17,6 +42,10 @@ class BuildsAlgorithm(Settings):
 
     It is no setting: neither a search nor a checkpoint gives it.
     """
+
+    # The algorithm that the config class belongs to. A name and not the class: Ray disassembles a
+    # class with all that hangs on it, and would not end on one that points back.
+    algorithm: ClassVar[str | None] = None
 
     algo_class: Any = dataclasses.field(default=None, repr=False, metadata={"setting": None})
 

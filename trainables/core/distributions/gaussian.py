@@ -9,12 +9,11 @@ from torch import Tensor
 from torch.nn.functional import softplus
 from torch.special import log_ndtr
 
+from trainables.core.config.model import LOG_STD_MIN as LOG_STD_MIN
 from trainables.core.distributions.base import Distribution, Taken
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-# Of a squashed Gaussian. The paper's code allows -20; below -5 a policy is as good as deterministic
-# and its log-probabilities only add noise to the entropy term.
-LOG_STD_MIN, LOG_STD_MAX = -5.0, 2.0
+LOG_STD_MAX = 2.0  # of a squashed Gaussian, as LOG_STD_MIN is
 
 
 class DiagGaussian(Distribution):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.settings import setting
+from trainables.core.config.advantages import AdvantageConfig
 from trainables.core.data.batch import (
     ADDED_ADVANTAGES,
     HOST,
@@ -22,7 +20,6 @@ from trainables.core.data.batch import (
 )
 from trainables.core.data.features import Features, joined_rows, map_tensors
 from trainables.core.data.frame_stack import FRAMES
-from trainables.core.errors import ConfigError
 from trainables.core.learning.minibatches import (
     normalized,
     row_ids,
@@ -40,51 +37,6 @@ from trainables.core.learning.returns import (
 )
 from trainables.core.networks.modules import ModuleOutput, with_values
 from trainables.core.policy.policy import Policy
-
-
-@dataclass(kw_only=True)
-class AdvantageConfig(AlgorithmConfig):
-    """Settings of an algorithm that learns from advantages of one rollout after the other."""
-
-    why_no_data: ClassVar[str] = (
-        "its advantages are those of actions that the present policy has just taken, and recorded "
-        "ones are another's"
-    )
-    why_no_intrinsic: ClassVar[str | None] = None
-    intrinsic_without: ClassVar[dict[str, str]] = {}
-
-    use_critic: bool = setting(
-        True,
-        "training",
-        "subtract a learned value function; False: plain returns",
-        fixed="without it the value function is not trained",
-    )
-    use_gae: bool = setting(
-        True, "training", "generalised advantage estimation; False: returns minus values"
-    )
-    lambda_: float = setting(0.95, "training", "GAE lambda", ge=0, le=1)
-    advantage_std_floor: float = setting(
-        0.01,
-        "training",
-        "least divisor of normalize_advantages, as a fraction of the root mean square of the "
-        "train batch's value targets. A smaller standard deviation, as in a solved task, is "
-        "mostly the value function's error. 0: no floor, for rewards that differ little compared "
-        "with a constant",
-        ge=0,
-    )
-
-    def validate(self) -> None:
-        super().validate()
-        self.validate_train_batch_size_vs_rollout_fragment_length()
-        steps = self.get_rollout_fragment_length(self.num_env_runners)
-        if steps < 2:  # of one step a slot may have nothing but a row that resets
-            raise ConfigError(
-                f"a train batch of {self.total_train_batch_size} steps over {self.num_slots} slots "
-                f"is {steps} for each; at least 2 are needed: raise train_batch_size_per_learner "
-                "or lower num_envs_per_env_runner"
-            )
-        if self.use_gae and not self.use_critic:
-            raise ConfigError("use_gae = True needs a value function: set use_critic=True")
 
 
 @torch.no_grad()

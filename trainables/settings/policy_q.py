@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from trainables.core.config.model import ModelConfig
+from trainables.core.config.model import LOG_STD_MIN, ModelConfig
 from trainables.core.config.off_policy import OffPolicyConfig
 from trainables.core.config.settings import Settings, setting
-from trainables.core.distributions.gaussian import LOG_STD_MIN
 from trainables.core.errors import ConfigError
 
 _NETWORKS = "it is what the networks are built of"
