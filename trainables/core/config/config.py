@@ -258,7 +258,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
         return self.copy(copy_frozen=False).update_from_dict(overrides)
 
     def own_algorithm(self) -> Any:
-        """Return the `Algorithm` subclass that the config class belongs to, None if to none."""
+        """Return the `Algorithm` subclass that the config class belongs to."""
         return None if self.algorithm is None else resolve_callable(self.algorithm)
 
     if not TYPE_CHECKING:  # for mypy it is a field, and none may be a property
