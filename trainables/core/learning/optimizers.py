@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.optim.optimizer import _global_optimizer_post_hooks as _TOLD_AFTER_ANY
 from torch.optim.optimizer import _global_optimizer_pre_hooks as _TOLD_BEFORE_ANY
 
+from trainables.core.callables import resolve_callable
 from trainables.core.config.model import OptimizerConfig
 from trainables.core.errors import ConfigError
-from trainables.core.learning.laprop import LaProp
 
 # PyTorch imports its compiler, a second and more, when an optimiser is made or saved for the first
 # time, only to have it look away from these functions. Nobody compiles a caller of them here. Where
@@ -44,7 +44,8 @@ def make_optimizer(
             groups, betas=betas, eps=settings.eps, weight_decay=decay, fused=True
         )
     if settings.type == "laprop":
-        return LaProp(groups, betas=betas, eps=settings.eps, weight_decay=decay)
+        la_prop = resolve_callable("trainables.core.learning.laprop:LaProp")
+        return la_prop(groups, betas=betas, eps=settings.eps, weight_decay=decay)
     if settings.type == "rmsprop":
         return torch.optim.RMSprop(
             groups,

@@ -5,24 +5,20 @@ from __future__ import annotations
 import inspect
 from typing import Any, NamedTuple
 
-from trainables.core.callables import resolve_callable
+from trainables.core.callables import callable_name, resolve_callable
 from trainables.core.config.model import ModelConfig
 from trainables.core.config.reference.uncalled_hooks import MODULE, refuse_uncalled
 from trainables.core.errors import ConfigError
-from trainables.core.networks.implicit_q import ImplicitQ
-from trainables.core.networks.modules import ActorCritic, PolicyModule
-from trainables.core.networks.q_network import QNetwork
-from trainables.core.networks.soft_actor_critic import SoftActorCritic
-from trainables.core.networks.team_q import TeamQ
-from trainables.core.networks.world_model.dreamer import Dreamer
+from trainables.core.networks.modules import PolicyModule
 
-MODULES: dict[str, type[PolicyModule]] = {
-    "actor_critic": ActorCritic,
-    "dreamer": Dreamer,
-    "implicit_q": ImplicitQ,
-    "q_network": QNetwork,
-    "soft_actor_critic": SoftActorCritic,
-    "team_q": TeamQ,
+# By type, the class: it is imported for the policies that are made of it.
+_MODULES = {
+    "actor_critic": "trainables.core.networks.modules:ActorCritic",
+    "dreamer": "trainables.core.networks.world_model.dreamer:Dreamer",
+    "implicit_q": "trainables.core.networks.implicit_q:ImplicitQ",
+    "q_network": "trainables.core.networks.q_network:QNetwork",
+    "soft_actor_critic": "trainables.core.networks.soft_actor_critic:SoftActorCritic",
+    "team_q": "trainables.core.networks.team_q:TeamQ",
 }
 
 
@@ -34,11 +30,28 @@ class ModuleChoice(NamedTuple):
     options: dict[str, Any]
 
 
+def module_class(name: str) -> type[PolicyModule]:
+    """Return the class of a type of module.
+
+    Raises:
+        ConfigError: if there is no such type.
+    """
+    if name not in _MODULES:
+        raise ConfigError(f"module type {name!r} is unknown; known: {', '.join(_MODULES)}")
+    found: type[PolicyModule] = resolve_callable(_MODULES[name])
+    return found
+
+
+def is_known(module_class: type[PolicyModule]) -> bool:
+    """Tell whether a class is one of the types, and none of a user's own."""
+    return callable_name(module_class) in _MODULES.values()
+
+
 def chosen_module(module: dict[str, Any], model: ModelConfig) -> ModuleChoice:
     """Return what a policy is made of.
 
     Args:
-        module: The type, a name in `MODULES`, and options: `{"type": name, **options}`.
+        module: The type and options: `{"type": name, **options}`.
         model: The `model` of the config. Its `custom_model` may be a subclass of the named
             module, which then takes its place, with `custom_model_config` as further options. Any
             other custom model takes the place of the encoder, see `make_encoder`.
@@ -47,10 +60,7 @@ def chosen_module(module: dict[str, Any], model: ModelConfig) -> ModuleChoice:
         ConfigError: if there is no such module, or the custom one is of another algorithm.
     """
     options = dict(module)
-    name = options.pop("type")
-    if name not in MODULES:
-        raise ConfigError(f"module type {name!r} is unknown; known: {', '.join(MODULES)}")
-    base, named = MODULES[name], model.custom_model
+    base, named = module_class(options.pop("type")), model.custom_model
     for other in base.other_models & options.keys():
         options[other] = ModelConfig.of({**model.given, **options[other]})
     custom = resolve_callable(named) if isinstance(named, str) else named

@@ -57,6 +57,7 @@ class PolicyModule(nn.Module, ABC):
     other_models: ClassVar[frozenset[str]] = frozenset()
     is_noisy = False  # whether its parameters are perturbed to explore
     is_recurrent = False  # whether it has a memory
+    has_policy_and_q = False  # whether it is a policy and Q-functions, and perhaps more
 
     @classmethod
     @abstractmethod

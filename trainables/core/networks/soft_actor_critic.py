@@ -144,6 +144,7 @@ class PolicyQModule(PolicyModule):
         is_discrete: Whether the actions are discrete.
     """
 
+    has_policy_and_q = True
     learned_by: ClassVar[str]
     other_models: ClassVar[frozenset[str]] = frozenset({"q_model", "policy_model"})
 

@@ -20,7 +20,7 @@ from trainables.core.data.features import Features
 from trainables.core.data.frame_stack import FRAMES
 from trainables.core.distributions.epsilon_greedy import ByValue
 from trainables.core.errors import ConfigError
-from trainables.core.networks.catalog import MODULES, chosen_module
+from trainables.core.networks.catalog import chosen_module, is_known
 from trainables.core.networks.layers import seeded_layers
 from trainables.core.networks.memory import State, state_arrays
 from trainables.core.networks.modules import (
@@ -191,7 +191,7 @@ class ActingPolicy:
                 check_weights(make(torch.Generator()).state_dict(), weights)
         generator = torch.Generator()
         _ = generator.seed() if seed is None else generator.manual_seed(seed)
-        if make_module in MODULES.values():
+        if is_known(make_module):
             self.module = make(generator).to(self.device)
         else:
             # A copy of the generator: the layers of the catalogue's class are as they are in it.

@@ -72,7 +72,7 @@ def checked_options(options: dict[str, Any]) -> tuple[dict[str, Any], list[Doubt
 def _module_doubts(module: dict[str, Any]) -> Iterator[Doubt]:
     """Yield what is not harmless in a module's options: numbers, and dicts like `model`."""
     for name, value in module.items():
-        if name == "type":  # a name in `catalog.MODULES`, or an error
+        if name == "type":  # one that `catalog` knows, or an error
             continue
         if isinstance(value, dict):
             yield from doubts_of(ModelConfig, ModelConfig.check(value), f"module.{name}.")

@@ -20,8 +20,7 @@ from trainables.core.config.model import ModelConfig
 from trainables.core.data.spaces import space_mismatch
 from trainables.core.errors import ConfigError
 from trainables.core.logs import logger
-from trainables.core.networks.catalog import MODULES
-from trainables.core.networks.soft_actor_critic import PolicyQModule
+from trainables.core.networks.catalog import module_class
 from trainables.core.paths import absolute
 from trainables.core.policy.policy import Policy
 
@@ -148,7 +147,7 @@ def _act_alike(stored: str, own: str) -> bool:
     What only one of them learns, as the weight of SAC's entropy or the state value of IQL, begins
     as ever.
     """
-    return stored != own and all(issubclass(MODULES[name], PolicyQModule) for name in (stored, own))
+    return stored != own and all(module_class(name).has_policy_and_q for name in (stored, own))
 
 
 def _by_name(value: Any) -> Any:
