@@ -98,6 +98,7 @@ FEATURES: dict[str, Known] = {
             config.num_env_runners or config.evaluation_num_env_runners or config.num_learners
         ),
     ),
+    "callbacks": Known("trainables.runtime.callbacks.feature"),
     "curiosity": Known(
         "trainables.core.curiosity.feature",
         lambda config: config.resolve().intrinsic is not None,

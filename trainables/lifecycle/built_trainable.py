@@ -36,7 +36,7 @@ from trainables.lifecycle.folder_trainable import FolderTrainable, running
 from trainables.lifecycle.restoring.initial_weights import load_initial_weights
 from trainables.lifecycle.spaces import Spaces, module_spaces, open_env
 from trainables.registry import is_ours
-from trainables.runtime.callbacks.algorithm import AlgorithmCallbacks
+from trainables.runtime.callbacks.hooks import algorithm_hooks
 from trainables.runtime.envs.make import EnvContext
 from trainables.runtime.envs.multi_agent.make import AnyVectorEnv
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
@@ -101,7 +101,7 @@ class BuiltTrainable(FolderTrainable):
         set_log_level(self.config.log_level)
         torch.set_num_threads(building.trial_threads(self.config, self._trial_info))
         self._zero_counters()
-        self.callbacks = AlgorithmCallbacks(self, self.config, self.episodes.custom)
+        self.callbacks = algorithm_hooks(self, self.config, self.episodes.custom)
         task_fn = self.config.env_task_fn
         self._task_fn = resolve_callable(task_fn) if isinstance(task_fn, str) else task_fn
         if self.config.render_env or self.config.evaluation_config.get("render_env"):

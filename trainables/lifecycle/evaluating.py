@@ -17,8 +17,8 @@ from trainables.core.errors import ConfigError
 from trainables.core.logs import logger
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import OLDER_EVALUATED, older_names
-from trainables.runtime.callbacks.algorithm import AlgorithmCallbacks
 from trainables.runtime.callbacks.custom_metrics import HISTOGRAMS, PREFIX
+from trainables.runtime.callbacks.hooks import AlgorithmHooks
 from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.evaluation.result import NOTHING, EvaluationResult
 from trainables.runtime.metrics import Timers
@@ -36,7 +36,7 @@ class Evaluated(Protocol):
     """What an evaluation needs of the algorithm that it is of."""
 
     config: AlgorithmConfig
-    callbacks: AlgorithmCallbacks
+    callbacks: AlgorithmHooks
     env_runners: EnvRunnerGroup
     policies: dict[str, Policy]
     eval_env_runner_group: EvaluationGroup

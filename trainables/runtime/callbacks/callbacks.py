@@ -16,6 +16,7 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.entries import entries
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
+from trainables.runtime.callbacks.hooks import Hooks
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
@@ -262,7 +263,7 @@ class Call(NamedTuple):
             raise CallbackError(f"callback {self.name} raised {said}") from error
 
 
-class CallbackSet:
+class CallbackSet(Hooks):
     """The callbacks of a config: an object of each class, and the functions of single hooks.
 
     Args:

@@ -10,11 +10,9 @@ from gymnasium.vector import VectorEnv
 
 from trainables.core.data.episode_base import EpisodeBase
 from trainables.core.policy.policy import Policy
-from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
 from trainables.runtime.callbacks.episode import Episode, SlotRows
-
-EPISODE_HOOKS = ("on_episode_created", "on_episode_start", "on_episode_step", "on_episode_end")
+from trainables.runtime.callbacks.hooks import Hooks
 
 
 class HookCalls:
@@ -31,7 +29,7 @@ class HookCalls:
 
     def __init__(
         self,
-        callbacks: CallbackSet,
+        callbacks: Hooks,
         logger: MetricsLogger,
         policies: Mapping[str, Any],
         env: Any,
@@ -83,7 +81,7 @@ class EpisodeHooks(HookCalls):
 
     def __init__(
         self,
-        callbacks: CallbackSet,
+        callbacks: Hooks,
         logger: MetricsLogger,
         policies: dict[str, Policy],
         slots_of: Mapping[str, np.ndarray],
@@ -198,19 +196,3 @@ class EpisodeHooks(HookCalls):
 
     def _of(self, episode: Episode, hook: str) -> None:
         self._call(hook, episode, self._policies[episode.module_id].module)
-
-
-def episode_hooks(
-    callbacks: CallbackSet | None,
-    logger: MetricsLogger,
-    policies: dict[str, Policy],
-    slots_of: Mapping[str, np.ndarray],
-    env: VectorEnv,
-    env_runner: Any,
-    *,
-    is_evaluation: bool,
-) -> EpisodeHooks | None:
-    """Return what calls the hooks of episodes; None if nobody overrides one, so nobody pays."""
-    if callbacks is None or not callbacks.has(*EPISODE_HOOKS):
-        return None
-    return EpisodeHooks(callbacks, logger, policies, slots_of, env, env_runner, is_evaluation)

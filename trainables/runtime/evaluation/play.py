@@ -18,9 +18,8 @@ from trainables.core.data.spaces import space_mismatch
 from trainables.core.errors import ConfigError
 from trainables.core.policy.actable import Actable
 from trainables.core.policy.policy import Policy
-from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
-from trainables.runtime.callbacks.episodes import episode_hooks
+from trainables.runtime.callbacks.hooks import Hooks, episode_hooks
 from trainables.runtime.envs.make import EnvName, EnvOptions
 from trainables.runtime.envs.multi_agent.make import make_played_slots
 from trainables.runtime.envs.seeding import reset_seeds, reset_with_infos
@@ -54,7 +53,7 @@ def evaluate_policy(
     max_steps_per_episode: int = LONGEST_EVALUATED,
     time_limit: int | None = None,
     options: EnvOptions | None = None,
-    callbacks: CallbackSet | None = None,
+    callbacks: Hooks | None = None,
     watches: Sequence[Watch] = (),
     videos: Sequence[Path] = (),
     stopped: Callable[[], bool] = lambda: False,
@@ -151,7 +150,7 @@ def play_episodes(
     explore: bool = False,
     max_steps_per_episode: int = LONGEST_EVALUATED,
     time_limit: int | None = None,
-    callbacks: CallbackSet | None = None,
+    callbacks: Hooks | None = None,
     env_runner: Any = None,
     watches: Sequence[Watch] = (),
     stopped: Callable[[], bool] = lambda: False,

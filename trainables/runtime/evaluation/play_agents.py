@@ -11,8 +11,8 @@ import numpy as np
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.policy.fixed_policy import PlayEnded
 from trainables.core.policy.policy import Policy
-from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
+from trainables.runtime.callbacks.hooks import Hooks
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.evaluation.agents_watch import AgentsWatch
 from trainables.runtime.evaluation.result import EvaluationResult
@@ -34,7 +34,7 @@ def play_agents(
     *,
     first_episode: int = 0,
     env_runner: Any = None,
-    callbacks: CallbackSet | None = None,
+    callbacks: Hooks | None = None,
     max_steps_per_episode: int,
     time_limit: int | None = None,
     watches: Sequence[AgentsWatch] = (),

@@ -12,7 +12,7 @@ import torch
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.logs import is_debug, logger, set_log_level
 from trainables.core.policy.policy import Policy
-from trainables.runtime.callbacks.callbacks import CallbackSet
+from trainables.runtime.callbacks.hooks import hooks_of
 from trainables.runtime.envs.make import EnvContext, evaluation_options
 from trainables.runtime.envs.multi_agent.make import AnyVectorEnv, make_slots
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
@@ -89,7 +89,7 @@ class EvaluationRunner(Worker):
         self._module_slots = module_slots or ModuleSlots([*policies])
         self.weights_version = 0
         self.env: AnyVectorEnv | None = None
-        self._plan, self._callbacks = EvaluationPlan.of(config), CallbackSet(self.config)
+        self._plan, self._callbacks = EvaluationPlan.of(config), hooks_of(self.config)
         # By number, because `finish` may overtake the task that it is meant for.
         self._finished_task = self._ended_task = -1
         self._sample_seed: np.random.SeedSequence | None = None

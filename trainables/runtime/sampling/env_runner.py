@@ -13,7 +13,7 @@ from trainables.core.data.batch import Rollout
 from trainables.core.data.state_shapes import like
 from trainables.core.learning.members.company import company
 from trainables.core.policy.policy import Policy
-from trainables.runtime.callbacks.episodes import episode_hooks
+from trainables.runtime.callbacks.hooks import episode_hooks
 from trainables.runtime.envs.multi_agent.team import TeamVectorEnv
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
 from trainables.runtime.envs.seeding import reset_with_infos

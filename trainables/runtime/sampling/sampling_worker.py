@@ -11,8 +11,8 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.policy.connectors.filter import RunningMoments
-from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
+from trainables.runtime.callbacks.hooks import hooks_of
 from trainables.runtime.envs.slot_tasks import TaskFunction
 from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.sampling.episodes import Episodes, SampleReport
@@ -37,7 +37,7 @@ class SamplingWorker(Worker):
     def __init__(self, config: AlgorithmConfig, worker_index: int):
         self.config, self.worker_index = config, worker_index
         self.weights_version = 0
-        self.callbacks, self._logger = CallbackSet(config), MetricsLogger()
+        self.callbacks, self._logger = hooks_of(config), MetricsLogger()
 
     @abstractmethod
     def sample(self, num_steps: int) -> tuple[dict[str, Rollout], Episodes]:

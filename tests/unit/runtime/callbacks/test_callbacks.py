@@ -20,7 +20,7 @@ from trainables.core.checkpoint import CheckpointError
 from trainables.core.errors import ConfigError
 from trainables.runtime.callbacks.callbacks import CallbackError, CallbackSet
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
-from trainables.runtime.callbacks.episodes import episode_hooks
+from trainables.runtime.callbacks.hooks import episode_hooks
 from trainables.runtime.envs.make import EnvOptions, make_vector_env
 from trainables.runtime.evaluation.play import evaluate_policy
 from trainables.runtime.sampling.env_runner import EnvRunner

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from trainables.core.policy.policy import Policy
-from trainables.runtime.callbacks.callbacks import CallbackSet
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
-from trainables.runtime.callbacks.episodes import EPISODE_HOOKS, HookCalls
+from trainables.runtime.callbacks.episodes import HookCalls
+from trainables.runtime.callbacks.hooks import EPISODE_HOOKS, Hooks
 from trainables.runtime.envs.multi_agent.vector_env import AgentsStep, AgentsVectorEnv
 from trainables.runtime.sampling.agents.agent_lanes import AgentLanes
 from trainables.runtime.sampling.agents.episode_book import EpisodeBook
@@ -35,7 +35,7 @@ class AgentHooks(HookCalls):
 
     def __init__(
         self,
-        callbacks: CallbackSet,
+        callbacks: Hooks,
         logger: MetricsLogger,
         book: EpisodeBook,
         env: AgentsVectorEnv,
@@ -95,7 +95,7 @@ class AgentHooks(HookCalls):
 
 
 def agent_hooks(
-    callbacks: CallbackSet | None,
+    callbacks: Hooks | None,
     logger: MetricsLogger,
     book: EpisodeBook,
     env: AgentsVectorEnv,

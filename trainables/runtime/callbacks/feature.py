@@ -1,4 +1,4 @@
-"""The callbacks of an algorithm: its own hooks, and what they may do to results."""
+"""Callbacks as a feature: what calls hooks, and what those of an algorithm may do to results."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from numbers import Real
 from typing import Any
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.features import Feature
 from trainables.runtime.callbacks.callbacks import Call, CallbackError, CallbackSet
 from trainables.runtime.callbacks.custom_metrics import CustomMetrics, MetricsLogger
+from trainables.runtime.callbacks.episodes import EpisodeHooks
+from trainables.runtime.callbacks.hooks import AlgorithmHooks
 
 
-class AlgorithmCallbacks:
+class AlgorithmCallbacks(AlgorithmHooks):
     """Calls the algorithm's hooks, and keeps what they log.
 
     Args:
@@ -22,12 +25,12 @@ class AlgorithmCallbacks:
     """
 
     def __init__(self, algorithm: Any, config: AlgorithmConfig, metrics: CustomMetrics):
+        super().__init__(metrics)
         self.hooks = CallbackSet(config)
         # In a circle of references an algorithm, its buffers and networks included, would outlive
         # its last user until Python's collector happens to come by.
-        self._algorithm, self._metrics = weakref.ref(algorithm), metrics
+        self._algorithm = weakref.ref(algorithm)
         self._logger = MetricsLogger()
-        self._added: dict[str, Any] = {}  # to results, as it was last
 
     def __call__(self, hook: str, **arguments: Any) -> None:
         """Call a hook of the algorithm's."""
@@ -49,7 +52,7 @@ class AlgorithmCallbacks:
         if self.hooks.has("on_train_result"):
             self._change("on_train_result", result, result=result)
             result |= self._metrics.metrics()
-        self._metrics.next_iteration()
+        super().end_iteration(result)
 
     def end_evaluation(self, metrics: dict[str, Any]) -> None:
         """Let `on_evaluate_end` change an evaluation's metrics.
@@ -70,14 +73,6 @@ class AlgorithmCallbacks:
         for name, value in added.items():
             metrics.setdefault(name, value)
 
-    def get_state(self) -> dict[str, Any]:
-        """Return what hooks have added to results."""
-        return {hook: dict(added) for hook, added in self._added.items()}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Take over `get_state`'s."""
-        self._added = {hook: dict(added) for hook, added in state.items()}
-
 
 def _check_change(callback: str, before: dict[str, Any], after: dict[str, Any]) -> None:
     """Raise unless a callback has only set finite numbers."""
@@ -91,3 +86,14 @@ def _check_change(callback: str, before: dict[str, Any], after: dict[str, Any]) 
                 f"callback {callback} set {name!r} to {value!r}; only names with finite numbers "
                 "can be in a result"
             )
+
+
+class CallbacksFeature(Feature):
+    """Calls the hooks of users' callbacks."""
+
+    hooks_of = CallbackSet
+    algorithm_hooks = AlgorithmCallbacks
+    episode_hooks = EpisodeHooks
+
+
+FEATURE = CallbacksFeature()
