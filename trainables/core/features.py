@@ -106,6 +106,7 @@ FEATURES: dict[str, Known] = {
     "networks": Known("trainables.core.networks.chosen.feature"),
     "export": Known("trainables.lifecycle.exporting"),
     "league": Known("trainables.runtime.league.feature", lambda config: config.league is not None),
+    "offline": Known("trainables.runtime.offline.feature"),
 }
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.offline import DATASET, LOGDIR
 from trainables.core.config.several_agents import refuse_for_several_agents
 from trainables.core.errors import ConfigError
 from trainables.core.features import feature
@@ -27,8 +26,6 @@ from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.envs.slot_tasks import check_tasks
 from trainables.runtime.evaluation.group import EvaluationGroup, LocalEvaluationGroup
 from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup, make_worker
-from trainables.runtime.offline.locating import absolute
-from trainables.runtime.offline.output import OutputPlan, writes_itself
 from trainables.runtime.process_environment import num_threads
 from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup
 from trainables.runtime.sampling.module_slots import ModuleSlots
@@ -192,7 +189,7 @@ def make_env_runners(
     env: AnyVectorEnv | None,
     seed: np.random.SeedSequence,
     video_folder: str | None,
-    output: OutputPlan | None = None,
+    output: Any = None,
 ) -> EnvRunnerGroup:
     """Return what samples, in this process or in actors; of some algorithms nothing does.
 
@@ -274,10 +271,8 @@ def _trial_folder(storage: Any, logdir: str) -> Path:
     return Path(storage.trial_fs_path if is_local else logdir)
 
 
-def output_plan(
-    config: AlgorithmConfig, trial_id: str | None, storage: Any, logdir: str
-) -> OutputPlan | None:
-    """Return where what is sampled is recorded, None if it is not.
+def output_plan(config: AlgorithmConfig, trial_id: str | None, storage: Any, logdir: str) -> Any:
+    """Return the plan of where what is sampled is recorded, None if it is not.
 
     Args:
         config: The algorithm's config.
@@ -285,14 +280,7 @@ def output_plan(
         storage: Tune's storage of the trial, if it is one.
         logdir: The working folder.
     """
-    output = config.output
-    if output is None:
+    if config.output is None:
         return None
-    log_dir = _trial_folder(storage, logdir)
-    if writes_itself(output):
-        folder = ""
-    elif output == LOGDIR:
-        folder = str(log_dir / "output")
-    else:
-        folder = absolute(str(config.output_config["path"] if output == DATASET else output))
-    return OutputPlan(folder, str(log_dir), trial_id or "run", env_name(config.env))
+    log_dir = str(_trial_folder(storage, logdir))
+    return feature("offline").output_plan(config, log_dir, trial_id, env_name(config.env))

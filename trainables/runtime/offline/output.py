@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.input_shares import is_code_name
-from trainables.core.policy.policy import Policy
 from trainables.runtime.offline.episode import DataSpaces
 from trainables.runtime.offline.io_context import IOContext
 from trainables.runtime.offline.own_writer import ColumnsWriter, own_writer
@@ -17,6 +15,7 @@ from trainables.runtime.offline.recorder import RolloutRecorder
 from trainables.runtime.offline.source import EpisodeWriter
 from trainables.runtime.offline.write_thread import WriteThread
 from trainables.runtime.offline.writers import make_writer
+from trainables.runtime.sampling.env_runner import EnvRunner
 
 
 @dataclass(frozen=True)
@@ -43,24 +42,17 @@ class Output:
     one that died are others.
 
     Args:
-        config: The algorithm's config.
-        plan: Where to.
-        policies: What acts, by module id.
         worker: The env runner.
+        plan: Where to.
 
     Attributes:
         recorders: What records the slots of each module, by module id.
     """
 
-    def __init__(
-        self,
-        config: AlgorithmConfig,
-        plan: OutputPlan,
-        policies: Mapping[str, Policy],
-        worker: Any,
-    ):
-        self._config, self._plan = config, plan
+    def __init__(self, worker: EnvRunner, plan: OutputPlan):
+        self._config, self._plan = worker.config, plan
         self._worker = worker
+        config = worker.config
         self._name = f"{plan.trial}-worker{worker.worker_index}-{uuid.uuid4().hex[:8]}"
         own = not plan.folder
         self._thread = WriteThread(
@@ -69,13 +61,16 @@ class Output:
         )
         self.recorders = {
             module_id: RolloutRecorder(
-                policy,
+                acting.policy,
+                acting.actor.explores,
                 module_id,
                 self._thread,
-                self._name if len(policies) == 1 else f"{self._name}-{module_id}",
+                self._name if len(worker.recorders) == 1 else f"{self._name}-{module_id}",
             )
-            for module_id, policy in policies.items()
+            for module_id, acting in worker.recorders.items()
         }
+        for module_id, acting in worker.recorders.items():
+            acting.listener = self.recorders[module_id]
         self._spaces = next(iter(self.recorders.values())).spaces
         self._num_writers = 0
 

@@ -11,6 +11,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.data.state_shapes import like
+from trainables.core.features import feature
 from trainables.core.learning.members.company import company
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.hooks import episode_hooks
@@ -20,7 +21,6 @@ from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.envs.slot_tasks import TaskFunction, choose_tasks, count_restarts, set_tasks
 from trainables.runtime.envs.state import get_env_state, set_env_state
 from trainables.runtime.envs.sub_environment import RESTARTS
-from trainables.runtime.offline.output import Output, OutputPlan
 from trainables.runtime.sampling.episodes import Episodes
 from trainables.runtime.sampling.fragment_request import FragmentRequest
 from trainables.runtime.sampling.module_slots import ModuleSlots, module_seeds
@@ -86,19 +86,11 @@ class EnvRunner(SamplingWorker):
             self,
             is_evaluation=False,
         )
-        self._output: Output | None = None
+        self._output: Any = None  # what records its samples, if they are recorded
         self._begin(env_seed)
 
-    def write_output(self, plan: OutputPlan) -> None:
-        """Record what is sampled from here on, until the end.
-
-        Args:
-            plan: Where to.
-        """
-        acting = {m: recorder.policy for m, recorder in self.recorders.items()}
-        self._output = Output(self.config, plan, acting, self)
-        for m, recorder in self.recorders.items():
-            recorder.output = self._output.recorders[m]
+    def write_output(self, plan: Any) -> None:
+        self._output = feature("offline").record(self, plan)
 
     def reseed(self, seed: np.random.SeedSequence) -> None:
         """Start new episodes and exploration on the random streams of `seed`."""
@@ -305,6 +297,6 @@ class EnvRunner(SamplingWorker):
         """
         output, self._output = self._output, None
         for recorder in self.recorders.values():
-            recorder.output = None
+            recorder.listener = None
         if output is not None:
             output.close()

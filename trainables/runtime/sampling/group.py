@@ -18,7 +18,6 @@ from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.multi_agent.make import AnyVectorEnv
 from trainables.runtime.envs.slot_tasks import TaskFunction
-from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.sampling.episodes import Episodes, SampleReport
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.runner_class import make_env_runner
@@ -288,7 +287,7 @@ class LocalEnvRunnerGroup(EnvRunnerGroup):
         env: AnyVectorEnv,
         seed: np.random.SeedSequence,
         module_slots: ModuleSlots | None = None,
-        output: OutputPlan | None = None,
+        output: Any = None,
     ):
         super().__init__(config, policies, module_slots)
         self._fragment_length = config.get_rollout_fragment_length(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -12,11 +13,9 @@ from torch import Tensor
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.networks.memory import stacked_states, state_arrays
-from trainables.core.policy.behaviour import acting_logp
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import env_name
-from trainables.runtime.offline.recorder import RolloutRecorder
 from trainables.runtime.sampling.acting import SlotActor
 from trainables.runtime.sampling.row_checks import NamesSlots, Place
 from trainables.runtime.sampling.whole_episodes import WholeEpisodes
@@ -80,6 +79,47 @@ class _Columns:
         self.states: list[dict[str, np.ndarray]] = []
 
 
+class RowListener(ABC):
+    """Base of what is told of the rows that a `SlotRecorder` keeps, as they are sampled."""
+
+    @abstractmethod
+    def begin(self, num_steps: int, num_slots: int) -> None:
+        """Begin with a fragment of so many rows."""
+
+    @abstractmethod
+    def act(self, row: int, env_actions: Any, lengths: np.ndarray) -> None:
+        """Take the actions of a row, as the environment is given them.
+
+        Args:
+            row: The row.
+            env_actions: A batch as a vector environment takes it.
+            lengths: Steps of the slots' episodes so far, `[N]`.
+        """
+
+    @abstractmethod
+    def act_apart(
+        self, rows: np.ndarray, slots: np.ndarray, env_actions: Any, lengths: np.ndarray
+    ) -> None:
+        """Take the actions of slots that have clocks of their own.
+
+        Args:
+            rows: The row of each slot that acts, `[M]`.
+            slots: The numbers of these slots, `[M]`.
+            env_actions: A batch of all slots.
+            lengths: Steps of all slots' episodes so far, `[N]`.
+        """
+
+    @abstractmethod
+    def add(self, rollout: Rollout, inputs: Tensor | None) -> None:
+        """Take the rollout of the fragment.
+
+        Args:
+            rollout: The rollout, whose arrays are for whoever learns from it.
+            inputs: Inputs of the distribution, `[T, N, num_inputs]`; None: nobody asks for
+                log-probabilities.
+        """
+
+
 class SlotRecorder:
     """Acts as its `SlotActor` does, and keeps the rows of it.
 
@@ -96,7 +136,7 @@ class SlotRecorder:
         actor: Acts in the slots.
         slots: The numbers of the slots; None: all.
         whole: Holds running episodes back, if only whole ones are wanted.
-        output: Records what happens for others to learn from; None: nobody does.
+        listener: What else is told of the rows; None: nothing.
     """
 
     def __init__(
@@ -124,7 +164,7 @@ class SlotRecorder:
                 env_name(config.env),
             )
         self._moments = self._no_moments()
-        self.output: RolloutRecorder | None = None
+        self.listener: RowListener | None = None
 
     def reseed(self, seed: np.random.SeedSequence) -> None:
         """Forget all slots, which begin new episodes on the random stream of `seed`."""
@@ -141,8 +181,8 @@ class SlotRecorder:
         self._stride = self._state_stride(num_steps)
         self._row = 0  # the one that is acted in next
         self._clock: np.ndarray | None = None  # the same of each slot, once they differ
-        if self.output is not None:
-            self.output.begin(num_steps, self.num_slots)
+        if self.listener is not None:
+            self.listener.begin(num_steps, self.num_slots)
 
     def _state_stride(self, num_steps: int) -> int:
         """Return the rows from one stored state to the next, 0 of a policy that has none."""
@@ -157,10 +197,10 @@ class SlotRecorder:
         env_actions = self.actor.act(resets_next, lengths, slots)
         if slots is not None:
             self._keep_apart(slots)
-            if self.output is not None:
+            if self.listener is not None:
                 assert self._clock is not None
                 acting = np.flatnonzero(slots)
-                self.output.act_apart(self._clock[acting], acting, env_actions, lengths)
+                self.listener.act_apart(self._clock[acting], acting, env_actions, lengths)
             return env_actions
         row, own, acted = self._row, self._own, self.actor.acted
         own.actions[row] = acted.actions
@@ -168,8 +208,8 @@ class SlotRecorder:
             own.inputs[row] = acted.inputs
         if self._stride and row % self._stride == 0:
             own.states.append(state_arrays(self.actor.before))
-        if self.output is not None:
-            self.output.act(row, env_actions, lengths)
+        if self.listener is not None:
+            self.listener.act(row, env_actions, lengths)
         return env_actions
 
     def observe(
@@ -278,18 +318,9 @@ class SlotRecorder:
             # Each frame is row t of exactly one rollout; the last row opens the next one.
             seen = self._frames(observations.seen(rollout)[:num_steps])
             self._moments.update(observations.vector_features(seen))
-        if self.output is not None:
-            self.output.add(rollout, self._noted_logp(own))
+        if self.listener is not None:
+            self.listener.add(rollout, own.inputs)
         return rollout
-
-    def _noted_logp(self, own: _Columns) -> np.ndarray | None:
-        """Return the log-probabilities of what environments were given, `[T, N]`, if known."""
-        if own.inputs is None:
-            return None
-        shape, explores = own.actions.shape[:2], self.actor.explores
-        rows = own.inputs.flatten(0, 1), own.actions.flatten(0, 1)
-        logp = acting_logp(self.policy, *rows, explore=explores)
-        return None if logp is None else logp.view(shape).numpy()
 
     def _frames(self, seen: np.ndarray) -> np.ndarray:
         """Return those of the observations `[T, N, …]` that filters learn from."""

@@ -15,7 +15,6 @@ from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
-from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.sampling.agents.runner import AgentsEnvRunner
 from trainables.runtime.sampling.env_runner import EnvRunner
 from trainables.runtime.sampling.module_slots import ModuleSlots
@@ -30,7 +29,7 @@ def make_env_runner(
     seed: np.random.SeedSequence,
     worker_index: int = 0,
     module_slots: ModuleSlots | None = None,
-    output: OutputPlan | None = None,
+    output: Any = None,
 ) -> SamplingWorker:
     """Return the env runner of an environment: the class of `env_runner_cls` if there is one.
 

@@ -14,7 +14,6 @@ from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
 from trainables.runtime.callbacks.hooks import hooks_of
 from trainables.runtime.envs.slot_tasks import TaskFunction
-from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.sampling.episodes import Episodes, SampleReport
 from trainables.runtime.sampling.recording import SlotRecorder
 from trainables.runtime.sampling.workers import Worker
@@ -65,11 +64,11 @@ class SamplingWorker(Worker):
         """
 
     @abstractmethod
-    def write_output(self, plan: OutputPlan) -> None:
+    def write_output(self, plan: Any) -> None:
         """Record what is sampled from here on, until the end.
 
         Args:
-            plan: Where to.
+            plan: Where to, of `feature("offline").output_plan`.
         """
 
     @abstractmethod

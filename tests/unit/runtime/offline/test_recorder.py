@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from telling_env import Happened, Key, TellingVectorEnv, where_of
+from torch import Tensor
 from two_policies import TwoPolicies
 
 from trainables import DQNConfig, PPOConfig
@@ -91,14 +92,16 @@ def test_what_is_recorded_is_what_happened(
     settings: dict[str, Any] = {"output_config": {"format": format}}
     settings["output_compress_columns"] = compressed
     logp: dict[tuple[int, ...], float] = {}
-    add = RolloutRecorder.add
+    known_logp = RolloutRecorder._logp
 
-    def noted(self: RolloutRecorder, rollout: Rollout, known: np.ndarray) -> None:
+    def noted(self: RolloutRecorder, rollout: Rollout, inputs: Tensor | None) -> np.ndarray:
+        known = known_logp(self, rollout, inputs)
+        assert known is not None
         places = where_of(kind, rollout.obs[:-1])[rollout.valid].astype(int).tolist()
         logp.update(zip(map(tuple, places), known[rollout.valid], strict=True))
-        add(self, rollout, known)
+        return known
 
-    monkeypatch.setattr(RolloutRecorder, "add", noted)
+    monkeypatch.setattr(RolloutRecorder, "_logp", noted)
     for env in envs:
         runner = runner_of(env, tmp_path, **settings)
         for num_steps in (1, 1, 7, length, 2, length // 2, 10):

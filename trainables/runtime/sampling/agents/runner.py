@@ -170,11 +170,6 @@ class AgentsEnvRunner(SamplingWorker):
         self.recorders = {m: lanes.recorder for m, lanes in self._lanes.recorded.items()}
 
     def write_output(self, plan: OutputPlan) -> None:
-        """Record what is sampled from here on, until the end.
-
-        Args:
-            plan: Where to.
-        """
         self._output = AgentsOutput(self.config, plan, self.env.groups, self.worker_index)
 
     def end_output(self) -> None:
