@@ -92,6 +92,7 @@ class Known(NamedTuple):
 
 
 FEATURES: dict[str, Known] = {
+    "agents": Known("trainables.lifecycle.agents.feature"),
     "actors": Known(
         "trainables.runtime.actors.feature",
         lambda config: bool(

@@ -46,7 +46,6 @@ from trainables.runtime.learners.group import make_worker
 from trainables.runtime.metrics import EpisodeWindow, Timers
 from trainables.runtime.process_environment import ProcessEnvironment
 from trainables.runtime.random_streams import RandomStreams, draw_seed, random_streams
-from trainables.runtime.sampling.agents.modules import AgentModules
 from trainables.runtime.sampling.endless import EndlessWatch
 from trainables.runtime.sampling.group import EnvRunnerGroup
 from trainables.runtime.sampling.module_slots import ModuleSlots, module_seeds
@@ -296,7 +295,8 @@ class BuiltTrainable(FolderTrainable):
         """Which module acts in which slot."""
         module_ids = type(self).module_ids(self.config)
         if self._groups is not None:
-            return AgentModules(module_ids, self._groups)
+            slots: ModuleSlots = feature("agents").module_slots(module_ids, self._groups)
+            return slots
         return ModuleSlots(module_ids, type(self).module_of_slot)
 
     @classmethod
