@@ -6,8 +6,8 @@ from typing import Any
 
 from fakes import EndlessEnv
 
-from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.curriculum import TaskSettableEnv
+from trainables.runtime.envs.slots import EnvContext
 
 
 class LevelEnv(TaskSettableEnv, EndlessEnv):

@@ -10,8 +10,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.curriculum import TaskSettableEnv
+from trainables.runtime.envs.slots import EnvContext
 
 
 class ClockEnv(TaskSettableEnv):

@@ -33,7 +33,7 @@ from trainables.core.reported_metrics import COMMON, OLDER, SAMPLED, TUNES
 from trainables.registry import get_algorithm
 from trainables.runtime.callbacks.callbacks import Callbacks
 from trainables.runtime.callbacks.episode import Episode
-from trainables.runtime.envs.context import EnvContext
+from trainables.runtime.envs.slots import EnvContext
 from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.learners.group import LearnerGroup
 from trainables.runtime.sampling.env_runner import EnvRunner

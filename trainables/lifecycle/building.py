@@ -20,10 +20,10 @@ from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle.spaces import Spaces
 from trainables.runtime.devices import learner_device
+from trainables.runtime.envs.all_slots import check_tasks
 from trainables.runtime.envs.make import EnvContext, env_name, training_options
 from trainables.runtime.envs.multi_agent.make import AnyVectorEnv, make_slots
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
-from trainables.runtime.envs.slot_tasks import check_tasks
 from trainables.runtime.evaluation.group import EvaluationGroup, LocalEvaluationGroup
 from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup, make_worker
 from trainables.runtime.process_environment import num_threads

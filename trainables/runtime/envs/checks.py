@@ -15,7 +15,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 from trainables.core.errors import ConfigError
-from trainables.runtime.envs.several_agents import (
+from trainables.runtime.envs.kinds import (
     answers_for_several,
     derive_it,
     observes_for_several,

@@ -18,13 +18,18 @@ from trainables.core.callables import callable_name, resolve_callable
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
 from trainables.runtime.envs.checks import check_vector_env
-from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.games import own  # noqa: F401  # registers environments
 from trainables.runtime.envs.games.atari import AtariGame
 from trainables.runtime.envs.games.known import dropped_version, known_creator, missing_library
-from trainables.runtime.envs.slots import EnvOptions, SlotMaker
+from trainables.runtime.envs.slots import (
+    LIMIT,
+    EnvContext,
+    EnvOptions,
+    SlotMaker,
+    check_limit,
+    check_vector_class,
+)
 from trainables.runtime.envs.sub_environment import SubEnvironmentError
-from trainables.runtime.envs.time_limits import LIMIT, check_limit, check_vector_class
 from trainables.runtime.envs.video import FilmedCartPole, Video, can_film
 
 if TYPE_CHECKING:

@@ -13,16 +13,17 @@ from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
+from gymnasium.wrappers import TimeLimit
 
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import nearest_name
 from trainables.runtime.envs.checks import check_env
-from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.games.known import is_of_known_package
-from trainables.runtime.envs.several_agents import has_several_agents, one_is_wanted
+from trainables.runtime.envs.kinds import has_several_agents, one_is_wanted
 from trainables.runtime.envs.sub_environment import SubEnvironment
-from trainables.runtime.envs.time_limits import LIMIT, limited, made_by, take_limit
 from trainables.runtime.envs.video import Video, VideoRecorder, with_window
+
+LIMIT = "max_episode_steps"
 
 # A class whose constructor's first parameter has such a name takes the EnvContext as the reference
 # does; any other class takes `env_config` as keyword arguments, as gymnasium does.
@@ -35,6 +36,38 @@ _INSTANCE_PARAMETERS = (
 )
 _NO_CONTEXT = {*_INSTANCE_PARAMETERS, LIMIT, "render_mode"}  # which are given one by one
 _TYPO = 0.75  # likeness from which a key is meant to be the parameter
+
+
+class EnvContext(dict[str, Any]):
+    """The `env_config` given to an environment's creator, and which instance it is to be.
+
+    A constructor with keyword arguments gets those of the attributes that it has a parameter for.
+
+    Attributes:
+        worker_index: Index of the env runner; 0 samples in the trial's own process.
+        vector_index: Index of the slot within the env runner.
+        num_workers: Number of env-runner actors.
+        remote: Whether the slot has a process of its own.
+    """
+
+    def __init__(
+        self,
+        env_config: dict[str, Any],
+        worker_index: int = 0,
+        vector_index: int = 0,
+        num_workers: int = 0,
+        remote: bool = False,
+    ):
+        super().__init__(env_config)
+        self.worker_index, self.vector_index = worker_index, vector_index
+        self.num_workers, self.remote = num_workers, remote
+
+    @property
+    def num_rollout_workers(self) -> int:
+        """Another name of `num_workers`."""
+        return self.num_workers
+
+    num_env_runners = num_rollout_workers
 
 
 @dataclass(frozen=True)
@@ -309,3 +342,99 @@ def _rule(parameters: Mapping[str, Parameter]) -> str:
         f"the constructor takes ({takes}), and gets the entries of env_config as keywords; "
         f"{whole} gets all of it as an EnvContext"
     )
+
+
+# `env_config={"max_episode_steps": N}` limits environments of every kind. Gymnasium limits what is
+# made by an id. Everything else the slot limits here, by the same wrapper: the last step is
+# truncated, so values bootstrap from it.
+
+
+def take_limit(
+    creator: EnvSpec | Callable[..., Any], env_config: dict[str, Any], *, by_keyword: bool
+) -> int | None:
+    """Return the limit that a slot's environment needs around it; None if it needs none.
+
+    A class that takes keyword arguments, and has no parameter for the limit, does not get it: it
+    is taken out of `env_config`. One that has limits itself, in steps of its own.
+
+    Args:
+        creator: What makes the environment.
+        env_config: What it is made with.
+        by_keyword: Whether that are its keyword arguments; else it gets the dict, limit and all.
+
+    Raises:
+        ConfigError: if the limit is no number of steps.
+    """
+    if isinstance(creator, EnvSpec) or LIMIT not in env_config:
+        return None
+    if by_keyword and LIMIT in inspect.signature(creator).parameters:
+        return None
+    steps = env_config[LIMIT]
+    if by_keyword and not _takes_any(creator):
+        del env_config[LIMIT]
+    check_limit(steps)
+    return steps
+
+
+def check_limit(steps: Any) -> None:
+    """Refuse what is no number of steps. A native vector environment would take it as it is.
+
+    Raises:
+        ConfigError: saying what is allowed.
+    """
+    if steps is not None and not (type(steps) is int and steps >= 1):
+        raise ConfigError(
+            f"env_config: {LIMIT} = {steps!r} is not allowed; allowed: int, >= 1, or None"
+        )
+
+
+def made_by(function: Callable[[Any], Any], env_config: dict[str, Any]) -> Any:
+    """Return what a function makes of `env_config`.
+
+    One that hands all of it on as keywords may do so to a class that takes no limit: it is called
+    again without.
+    """
+    try:
+        return function(env_config)
+    except TypeError as error:
+        if f"unexpected keyword argument {LIMIT!r}" not in str(error):
+            raise
+    env_config.pop(LIMIT, None)
+    return function(env_config)
+
+
+def limited(env: gym.Env, steps: int | None) -> gym.Env:
+    """Return an environment with a time limit, unless it has one of its own that is no longer."""
+    if steps is None or _has_limit(env, steps):
+        return env
+    return TimeLimit(env, steps)
+
+
+def check_vector_class(vector_class: type, env_config: dict[str, Any], name: str) -> None:
+    """Refuse a limit for a class of vector environments that does not take one.
+
+    Its slots cannot be limited from outside: they could not be reset alone.
+
+    Raises:
+        ConfigError: naming the environment.
+    """
+    takes = LIMIT in inspect.signature(vector_class).parameters or _takes_any(vector_class)
+    if env_config.get(LIMIT) is not None and not takes:
+        raise ConfigError(
+            f"env_config: {LIMIT} is not possible with env {name!r}: it is one vector environment, "
+            f"which must limit its episodes itself; give it a parameter {LIMIT}"
+        )
+
+
+def _takes_any(creator: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(creator).parameters.values()
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+
+
+def _has_limit(env: gym.Env, steps: int) -> bool:
+    layer: Any = env
+    while isinstance(layer, gym.Wrapper):
+        if isinstance(layer, TimeLimit) and layer._max_episode_steps <= steps:
+            return True
+        layer = layer.env
+    return False

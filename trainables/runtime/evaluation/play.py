@@ -20,9 +20,9 @@ from trainables.core.policy.actable import Actable
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
 from trainables.runtime.callbacks.hooks import Hooks, episode_hooks
+from trainables.runtime.envs.all_slots import reset_seeds, reset_with_infos
 from trainables.runtime.envs.make import EnvName, EnvOptions
 from trainables.runtime.envs.multi_agent.make import make_played_slots
-from trainables.runtime.envs.seeding import reset_seeds, reset_with_infos
 from trainables.runtime.envs.sub_environment import RESTARTS
 from trainables.runtime.envs.video import Video, end_video
 from trainables.runtime.evaluation.plan import EvaluationPlan, part_seed

@@ -12,9 +12,9 @@ from gymnasium.vector import VectorEnv
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.logs import logger, set_log_level
+from trainables.runtime.envs.all_slots import set_tasks
 from trainables.runtime.envs.make import env_name, training_options
 from trainables.runtime.envs.multi_agent.make import make_slots
-from trainables.runtime.envs.slot_tasks import set_tasks
 from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.process_environment import num_threads
 from trainables.runtime.sampling.episodes import SampleReport

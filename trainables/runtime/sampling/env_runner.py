@@ -15,10 +15,15 @@ from trainables.core.features import feature
 from trainables.core.learning.members.company import company
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.hooks import episode_hooks
+from trainables.runtime.envs.all_slots import (
+    TaskFunction,
+    choose_tasks,
+    count_restarts,
+    reset_with_infos,
+    set_tasks,
+)
 from trainables.runtime.envs.multi_agent.team import TeamVectorEnv
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
-from trainables.runtime.envs.seeding import reset_with_infos
-from trainables.runtime.envs.slot_tasks import TaskFunction, choose_tasks, count_restarts, set_tasks
 from trainables.runtime.envs.state import get_env_state, set_env_state
 from trainables.runtime.envs.sub_environment import RESTARTS
 from trainables.runtime.sampling.episodes import Episodes

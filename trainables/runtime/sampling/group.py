@@ -16,8 +16,8 @@ from trainables.core.data.batch import Rollout
 from trainables.core.data.per_module import from_store, to_store
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy
+from trainables.runtime.envs.all_slots import TaskFunction
 from trainables.runtime.envs.multi_agent.make import AnyVectorEnv
-from trainables.runtime.envs.slot_tasks import TaskFunction
 from trainables.runtime.sampling.episodes import Episodes, SampleReport
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.runner_class import make_env_runner

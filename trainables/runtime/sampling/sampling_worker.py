@@ -13,7 +13,7 @@ from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
 from trainables.runtime.callbacks.hooks import hooks_of
-from trainables.runtime.envs.slot_tasks import TaskFunction
+from trainables.runtime.envs.all_slots import TaskFunction
 from trainables.runtime.sampling.episodes import Episodes, SampleReport
 from trainables.runtime.sampling.recording import SlotRecorder
 from trainables.runtime.sampling.workers import Worker

@@ -9,8 +9,8 @@ import numpy as np
 
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.policy.policy import Policy
-from trainables.runtime.envs.context import EnvContext
-from trainables.runtime.envs.slot_tasks import each_env
+from trainables.runtime.envs.all_slots import each_env
+from trainables.runtime.envs.slots import EnvContext
 
 T = TypeVar("T")
 

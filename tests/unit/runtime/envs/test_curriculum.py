@@ -16,8 +16,8 @@ from tiers import rarely
 from trainables import PPO, PPOConfig
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.errors import ConfigError
+from trainables.runtime.envs.all_slots import each_env
 from trainables.runtime.envs.make import EnvContext
-from trainables.runtime.envs.slot_tasks import each_env
 from trainables.runtime.envs.sub_environment import SubEnvironmentError
 
 

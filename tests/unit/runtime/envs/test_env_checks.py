@@ -16,9 +16,9 @@ from refusals import Golden, refusals
 
 from trainables import PPOConfig
 from trainables.core.errors import ConfigError
+from trainables.runtime.envs.all_slots import reset_with_infos
 from trainables.runtime.envs.checks import check_env
 from trainables.runtime.envs.make import EnvOptions, make_vector_env
-from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.envs.sub_environment import SubEnvironmentError
 
 

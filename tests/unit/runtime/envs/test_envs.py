@@ -17,9 +17,9 @@ from tiers import covering
 
 from trainables.core.checkpoint import load_state, save_state
 from trainables.core.errors import ConfigError
+from trainables.runtime.envs.all_slots import reset_with_infos
 from trainables.runtime.envs.games.own import STATELESS_CARTPOLE, TMAZE
 from trainables.runtime.envs.make import EnvContext, env_name, is_name_safe, make_vector_env
-from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.envs.state import get_env_state, set_env_state
 
 

@@ -20,10 +20,10 @@ import trainables
 from trainables import PPOConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
+from trainables.runtime.envs.all_slots import reset_with_infos
 from trainables.runtime.envs.make import EnvOptions, make_vector_env
 from trainables.runtime.envs.remote.process import SlotDiedError
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
-from trainables.runtime.envs.seeding import reset_with_infos
 from trainables.runtime.envs.state import get_env_state, set_env_state
 from trainables.runtime.envs.sub_environment import RESTARTS, SubEnvironmentError
 

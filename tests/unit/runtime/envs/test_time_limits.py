@@ -15,10 +15,8 @@ from ray import tune
 
 from trainables import PPOConfig
 from trainables.core.errors import ConfigError
-from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.make import make_vector_env
-from trainables.runtime.envs.slots import EnvOptions
-from trainables.runtime.envs.time_limits import limited
+from trainables.runtime.envs.slots import EnvContext, EnvOptions, limited
 
 STEPS = 7
 

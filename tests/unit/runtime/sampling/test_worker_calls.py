@@ -13,7 +13,7 @@ from fakes import CrashingEnv
 from trainables import Callbacks, PPOConfig
 from trainables.core.errors import ConfigError
 from trainables.runtime.callbacks.callbacks import CallbackError
-from trainables.runtime.envs.context import EnvContext
+from trainables.runtime.envs.slots import EnvContext
 from trainables.runtime.sampling.worker_calls import CallsWorkers
 
 

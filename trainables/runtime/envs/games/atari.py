@@ -24,7 +24,7 @@ from gymnasium.wrappers import AtariPreprocessing, TransformObservation
 from trainables.core.config.atari import LIFE_LOSS, PREPROCESS, present_id
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.games.known import register
-from trainables.runtime.envs.time_limits import LIMIT, limited
+from trainables.runtime.envs.slots import LIMIT, limited
 
 logger = logging.getLogger("trainables")
 

@@ -12,11 +12,10 @@ import gymnasium as gym
 import numpy as np
 
 from trainables.core.errors import ConfigError
-from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.make import env_name, resolve_env
 from trainables.runtime.envs.multi_agent.forms import ALL, MultiAgentApiError
 from trainables.runtime.envs.multi_agent.multi_agent_env import AgentDict, MultiAgentEnv
-from trainables.runtime.envs.slots import EnvOptions, SlotMaker
+from trainables.runtime.envs.slots import EnvContext, EnvOptions, SlotMaker
 from trainables.runtime.envs.state import get_slot_state, set_slot_state
 from trainables.runtime.random_streams import draw_seed
 

@@ -14,6 +14,11 @@ from gymnasium.vector import VectorEnv
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.team import PLAYS_AS_TEAM
 from trainables.core.errors import ConfigError
+from trainables.runtime.envs.kinds import (
+    SeveralAgents,
+    has_several_agents,
+    speaks_in_dicts,
+)
 from trainables.runtime.envs.make import (
     EnvName,
     EnvOptions,
@@ -34,11 +39,6 @@ from trainables.runtime.envs.multi_agent.remote_slot import RemoteMaker
 from trainables.runtime.envs.multi_agent.single_agent import SingleAgent
 from trainables.runtime.envs.multi_agent.team import TeamVectorEnv
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
-from trainables.runtime.envs.several_agents import (
-    SeveralAgents,
-    has_several_agents,
-    speaks_in_dicts,
-)
 from trainables.runtime.envs.slots import SlotMaker
 
 AnyVectorEnv = VectorEnv | AgentsVectorEnv

@@ -22,8 +22,8 @@ import cloudpickle
 
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.curriculum import can_set_task, set_task
+from trainables.runtime.envs.kinds import SeveralAgents
 from trainables.runtime.envs.multi_agent.forms import MultiAgentApiError
-from trainables.runtime.envs.several_agents import SeveralAgents
 from trainables.runtime.envs.state import get_slot_state, set_slot_state
 from trainables.runtime.envs.sub_environment import (
     SubEnvironment,

@@ -11,8 +11,8 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
+from trainables.runtime.envs.all_slots import TaskFunction
 from trainables.runtime.envs.multi_agent.vector_env import AgentsStep, AgentsVectorEnv
-from trainables.runtime.envs.slot_tasks import TaskFunction
 from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.random_streams import draw_seed
 from trainables.runtime.sampling.agents.agent_hooks import acting_policies, agent_hooks

@@ -13,10 +13,10 @@ from refusals import Golden, refusals
 from telling_agents import BOX, PATTERNS, SEEN, Scripted, TellingAgents, reward_of, scripted, who
 
 from trainables.core.errors import ConfigError
-from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.multi_agent.checks import check_multi_agent_env
 from trainables.runtime.envs.multi_agent.dict_slots import DictSlots
 from trainables.runtime.envs.multi_agent.forms import MultiAgentApiError
+from trainables.runtime.envs.slots import EnvContext
 from trainables.runtime.envs.sub_environment import SubEnvironmentError
 
 NO_END = {"__all__": False}

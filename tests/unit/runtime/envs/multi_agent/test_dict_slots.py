@@ -14,10 +14,10 @@ from gymnasium.vector.utils import batch_space, create_empty_array, iterate
 from telling_agents import PATTERNS, Scripted, reward_of, row, scripted, where_of, who
 from tiers import covering
 
-from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.multi_agent.dict_slots import DictSlots
 from trainables.runtime.envs.multi_agent.independent_agents import make_multi_agent
 from trainables.runtime.envs.multi_agent.space_rows import row_reader, row_writer
+from trainables.runtime.envs.slots import EnvContext
 
 
 def telling(kind: str | type, num_envs: int = 1, **config: Any) -> DictSlots:

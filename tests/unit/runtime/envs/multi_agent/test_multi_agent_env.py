@@ -14,12 +14,12 @@ from telling_agents import WHERE, EndOneByOne, JoinLater, TellingAgents, Turns, 
 
 from trainables.core.callables import callable_name, resolve_callable
 from trainables.core.errors import ConfigError
-from trainables.runtime.envs.context import EnvContext
 from trainables.runtime.envs.multi_agent.checks import check_multi_agent_env
 from trainables.runtime.envs.multi_agent.dict_slots import DictSlots
 from trainables.runtime.envs.multi_agent.forms import MultiAgentApiError
 from trainables.runtime.envs.multi_agent.independent_agents import make_multi_agent
 from trainables.runtime.envs.multi_agent.multi_agent_env import GroupedAgents, MultiAgentEnv
+from trainables.runtime.envs.slots import EnvContext
 
 Box, Dict, Discrete, Tuple = (
     gym.spaces.Box,
