@@ -25,7 +25,7 @@ PARTS_OF_ALGORITHM = (
     "trainables.lifecycle.checkpointing",
     "trainables.lifecycle.configuring",
     "trainables.lifecycle.agents.encoder_sharing",
-    "trainables.lifecycle.evaluating",
+    "trainables.runtime.evaluation.feature",
     "trainables.lifecycle.exporting",
     "trainables.lifecycle.folder_trainable",
     "trainables.lifecycle.agents.actions",

@@ -31,7 +31,6 @@ from trainables.core.policy.shelf import shelf_for
 from trainables.lifecycle import building
 from trainables.lifecycle.agents import encoder_sharing
 from trainables.lifecycle.configuring import Configures, merged, with_one_name_each
-from trainables.lifecycle.evaluating import Evaluation
 from trainables.lifecycle.folder_trainable import FolderTrainable, running
 from trainables.lifecycle.restoring.initial_weights import load_initial_weights
 from trainables.lifecycle.spaces import Spaces, module_spaces, open_env
@@ -41,6 +40,7 @@ from trainables.runtime.envs.make import EnvContext
 from trainables.runtime.envs.multi_agent.make import AnyVectorEnv
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.envs.video import check_display, check_encoder
+from trainables.runtime.evaluation.feature import Evaluation
 from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.learners.group import make_worker
 from trainables.runtime.metrics import EpisodeWindow, Timers
