@@ -31,6 +31,8 @@ from trainables.core.errors import ConfigError
 FORMAT_VERSION = 2
 CHECKPOINT_FILE = "checkpoint.json"
 POLICIES = "policies"
+TRAINABLE = "trainable"
+"""Key of a policy's metadata: the class that trained it, where that is not one of ours."""
 
 
 class CheckpointError(ConfigError):

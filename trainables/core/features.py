@@ -105,6 +105,8 @@ FEATURES: dict[str, Known] = {
         lambda config: config.resolve().intrinsic is not None,
     ),
     "networks": Known("trainables.core.networks.chosen.feature"),
+    "estimates": Known("trainables.runtime.offline.estimates"),
+    "evaluation": Known("trainables.runtime.evaluation.feature"),
     "export": Known("trainables.lifecycle.exporting"),
     "league": Known("trainables.runtime.league.feature", lambda config: config.league is not None),
     "offline": Known("trainables.runtime.offline.feature"),

@@ -24,7 +24,6 @@ from trainables.runtime.envs.all_slots import check_tasks
 from trainables.runtime.envs.make import EnvContext, env_name, training_options
 from trainables.runtime.envs.multi_agent.make import AnyVectorEnv, make_slots
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
-from trainables.runtime.evaluation.group import EvaluationGroup, LocalEvaluationGroup
 from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup, make_worker
 from trainables.runtime.process_environment import num_threads
 from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup
@@ -217,32 +216,6 @@ def make_env_runners(
         config, policies, seed, video_folder, actors, module_slots, output
     )
     env.close()
-    return group
-
-
-def make_evaluation(
-    existing: EvaluationGroup | None,
-    config: AlgorithmConfig,
-    policies: dict[str, Policy],
-    module_slots: ModuleSlots,
-    video_folder: str | None,
-) -> EvaluationGroup:
-    """Return what plays evaluations, in this process or over actors.
-
-    Args:
-        existing: That of the trial before in this process: actors that fit are used again, others
-            end.
-        config: The algorithm's config.
-        policies: The learner's policies, by module id.
-        module_slots: Which module acts in which slot.
-        video_folder: Where videos go; None if there are none.
-    """
-    actors = existing.handed_over(config) if existing is not None else None
-    if config.evaluation_num_env_runners == 0:
-        return LocalEvaluationGroup(config, policies, module_slots, video_folder)
-    group: EvaluationGroup = feature("actors").evaluation_group(
-        config, policies, module_slots, video_folder, actors
-    )
     return group
 
 

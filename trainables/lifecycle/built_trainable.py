@@ -31,6 +31,7 @@ from trainables.core.policy.shelf import shelf_for
 from trainables.lifecycle import building
 from trainables.lifecycle.agents import encoder_sharing
 from trainables.lifecycle.configuring import Configures, merged, with_one_name_each
+from trainables.lifecycle.evaluation import Evaluation
 from trainables.lifecycle.folder_trainable import FolderTrainable, running
 from trainables.lifecycle.restoring.initial_weights import load_initial_weights
 from trainables.lifecycle.spaces import Spaces, module_spaces, open_env
@@ -40,8 +41,6 @@ from trainables.runtime.envs.make import EnvContext
 from trainables.runtime.envs.multi_agent.make import AnyVectorEnv
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.envs.video import check_display, check_encoder
-from trainables.runtime.evaluation.feature import Evaluation
-from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.learners.group import make_worker
 from trainables.runtime.metrics import EpisodeWindow, Timers
 from trainables.runtime.process_environment import ProcessEnvironment
@@ -475,16 +474,10 @@ class BuiltTrainable(FolderTrainable):
         self.learners.push_policies()
 
     def _set_up_evaluation(self, seed: np.random.SeedSequence) -> None:
-        existing: EvaluationGroup | None = getattr(self, "eval_env_runner_group", None)
-        self.eval_env_runner_group = building.make_evaluation(
-            existing,
-            self.config,
-            self.policies,
-            self.module_slots,
-            self._video_folder(),
-        )
+        existing: Evaluation | None = getattr(self, "evaluation", None)
         own: int | None = self.config.evaluation_config.get("seed")
-        self.evaluation = Evaluation(self, seed if own is None else random_streams(own).evaluation)
+        seed = seed if own is None else random_streams(own).evaluation
+        self.evaluation = Evaluation(self, seed, self._video_folder(), existing)
 
     @overload
     def get_policy(self) -> Policy: ...
@@ -507,7 +500,13 @@ class BuiltTrainable(FolderTrainable):
     get_module = get_policy
 
     @property
-    def evaluation_workers(self) -> EvaluationGroup:
+    def eval_env_runner_group(self) -> Any:
+        """What plays evaluations, an `EvaluationGroup`: in process or over actors."""
+        self._refuse_if_ended("eval_env_runner_group")
+        return self.evaluation.player.group
+
+    @property
+    def evaluation_workers(self) -> Any:
         """The older name of `eval_env_runner_group`."""
         return self.eval_env_runner_group
 
@@ -544,8 +543,8 @@ class BuiltTrainable(FolderTrainable):
         logger.info("stops after %d training steps", self.__dict__.get("num_training_steps", 0))
         self._environment.take_back()
         with ExitStack() as stack:  # each is stopped even if another one raises
-            for name in ("learners", "eval_env_runner_group", "env_runners"):
-                part = self.__dict__.pop(name, None)
+            own, evaluation = self.__dict__, self.__dict__.get("evaluation")
+            for part in (own.pop("learners", None), evaluation, own.pop("env_runners", None)):
                 if part is not None:
                     stack.callback(part.stop)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from trainables import registry
 from trainables.core.callables import callable_name
+from trainables.core.checkpoint import TRAINABLE
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.data.team import PLAYS_AS_TEAM
 from trainables.core.features import feature
@@ -24,8 +25,6 @@ from trainables.lifecycle.agents.actions import dealt_agents, joined_actions, on
 from trainables.lifecycle.built_trainable import BuiltTrainable
 from trainables.lifecycle.folder_trainable import running
 from trainables.runtime.envs.make import EnvName, env_name
-from trainables.runtime.evaluation.agents import SEVERAL_AGENTS, told_agents
-from trainables.runtime.evaluation.needed_trust import TRAINABLE
 from trainables.runtime.sampling.workers import policy_of
 
 
@@ -215,7 +214,8 @@ class PolicyAccess(BuiltTrainable):
         """Return what plays with several agents: all policies, and which acts for whom."""
         if self._groups is None and not self.config.is_multi_agent():
             return {}
-        return {SEVERAL_AGENTS: told_agents(self._evaluated)}
+        told: dict[str, Any] = feature("evaluation").told_agents(self._evaluated)
+        return told
 
     def export_policy_model(
         self,

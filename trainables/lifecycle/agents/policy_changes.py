@@ -274,8 +274,8 @@ class PolicyChanges(PolicyAccess):
         config.update_from_dict({"policy_mapping_fn": mapping})
         config.freeze()
         self.config = config
-        for group in (self.env_runners, self.eval_env_runner_group):
-            group.change_policies(config, self.module_slots)
+        for part in (self.env_runners, self.evaluation):
+            part.change_policies(config, self.module_slots)
 
     def _become(self, config: AlgorithmConfig, states: Mapping[str, Mapping[str, Any]]) -> None:
         """Go on with other policies.
@@ -329,8 +329,8 @@ class PolicyChanges(PolicyAccess):
         if encoder_sharing.go_on_with(config, self.trained_policies, sharing, there):
             self.learners.push_policies()
         self.modules_changed(self._change_streams(",".join(trained)).storage)
-        for group in (self.env_runners, self.eval_env_runner_group):
-            group.change_policies(config, self.module_slots)
+        for part in (self.env_runners, self.evaluation):
+            part.change_policies(config, self.module_slots)
         self.env_runners.sync_weights()
         logger.info("policies: %s; trained: %s", ", ".join(self.policies), ", ".join(trained))
 

@@ -1,4 +1,4 @@
-"""How an algorithm evaluates: between training iterations, or beside them."""
+"""Evaluation as a feature: how an algorithm evaluates, between iterations or beside them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ import numbers
 import weakref
 from collections.abc import Callable, Mapping
 from operator import methodcaller
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from trainables.core.callables import resolve_callable
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
+from trainables.core.features import Feature, feature
 from trainables.core.logs import logger
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import OLDER_EVALUATED, older_names
 from trainables.runtime.callbacks.custom_metrics import HISTOGRAMS, PREFIX
-from trainables.runtime.callbacks.hooks import AlgorithmHooks
-from trainables.runtime.evaluation.group import EvaluationGroup
+from trainables.runtime.evaluation.agents import SEVERAL_AGENTS, told_agents
+from trainables.runtime.evaluation.group import EvaluationGroup, LocalEvaluationGroup
 from trainables.runtime.evaluation.result import NOTHING, EvaluationResult
-from trainables.runtime.metrics import Timers
-from trainables.runtime.offline.estimates import OfflineEstimates
-from trainables.runtime.sampling.group import EnvRunnerGroup
+from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.trial_log import tell_evaluation
 
 _OLDER = {
@@ -32,71 +31,53 @@ _OLDER = {
 }
 
 
-class Evaluated(Protocol):
-    """What an evaluation needs of the algorithm that it is of."""
-
-    config: AlgorithmConfig
-    callbacks: AlgorithmHooks
-    env_runners: EnvRunnerGroup
-    policies: dict[str, Policy]
-    eval_env_runner_group: EvaluationGroup
-    timers: Timers
-    num_training_steps: int
-
-    @property
-    def iteration(self) -> int:
-        """Training iterations so far."""
-        ...
-
-    def evaluate(self) -> dict[str, float]:
-        """Evaluate now."""
-        ...
-
-
-class Evaluation:
-    """The evaluations of an algorithm, between its training iterations or beside them.
-
-    Neither training's random streams nor filter statistics are touched, and every evaluation plays
-    on the same seeds, so that two of them differ by the policy alone.
+class Player:
+    """What evaluates the policies of an algorithm, see `lifecycle.evaluation`.
 
     Args:
-        algorithm: Whose policies are evaluated, by its `eval_env_runner_group`.
-        seed: What every evaluation is seeded by.
+        algorithm: The algorithm.
+        video_folder: Where videos go; None if there are none.
+        existing: The group of the trial before in this process: actors that fit are used again,
+            others end.
 
     Attributes:
-        seed: As given; a resumed run has that of the run that it goes on with.
-        latest: The metrics of the last evaluation; {} before the first.
+        group: What plays, in this process or over actors.
     """
 
-    def __init__(self, algorithm: Evaluated, seed: np.random.SeedSequence):
+    def __init__(self, algorithm: Any, video_folder: str | None, existing: Any):
         # Weak, or memory would be free only when the garbage collector comes by.
         self._owner = weakref.ref(algorithm)
-        self.seed = seed
-        self.latest: dict[str, float] = {}
+        config = algorithm.config
         self._evaluated_after = 0
-        self._estimates = OfflineEstimates(algorithm.config, algorithm.policies)
+        self.group = make_evaluation(
+            existing, config, algorithm.policies, algorithm.module_slots, video_folder
+        )
+        self._estimates: Any = None
+        if config.off_policy_estimation_methods:
+            self._estimates = feature("estimates").of_algorithm(config, algorithm.policies)
         self._estimated: dict[str, float] = {}
-        function = algorithm.config.custom_evaluation_function
+        function = config.custom_evaluation_function
         self._function: Callable[..., Any] | None = (
             resolve_callable(function) if isinstance(function, str) else function
         )
-        self._group.on_recreated = self._recreated
+        self.group.on_recreated = self._recreated
 
     @property
-    def _algorithm(self) -> Evaluated:
+    def _algorithm(self) -> Any:
         owner = self._owner()
         if owner is None:
             raise ReferenceError("the algorithm of this evaluation is gone")
         return owner
 
     @property
-    def _group(self) -> EvaluationGroup:
-        return self._algorithm.eval_env_runner_group
+    def _seed(self) -> np.random.SeedSequence:
+        seed: np.random.SeedSequence = self._algorithm.evaluation.seed
+        return seed
 
     def _recreated(self, indices: list[int]) -> None:
         self._algorithm.callbacks(
             "on_env_runners_recreated",
-            env_runner_group=self._group,
+            env_runner_group=self.group,
             env_runner_indices=indices,
             is_evaluation=True,
         )
@@ -114,14 +95,14 @@ class Evaluation:
             )
         with self._algorithm.timers("evaluate"):
             self._sync()
-            group = self._group
+            group = self.group
             if not plays:
                 metrics: dict[str, float] | None = {}
             elif self._function is None:
                 played = group.play() if duration_fn is None else group.play_until(duration_fn)
                 metrics = _metrics_of(played)
             else:
-                group.foreach_env_runner(methodcaller("begin_samples", self.seed))
+                group.foreach_env_runner(methodcaller("begin_samples", self._seed))
                 try:
                     metrics = _checked(self._function(self._algorithm, group))
                 finally:
@@ -133,16 +114,17 @@ class Evaluation:
         if self._algorithm.config.evaluation_parallel_to_training and self._is_due():
             with self._algorithm.timers("evaluate"):
                 self._sync()
-                self._group.begin()
+                self.group.begin()
 
     def evaluate_if_due(self) -> dict[str, float]:
         """Return the metrics of the evaluation that belongs to this iteration's result."""
-        if self._group.is_running:
+        if self.group.is_running:
             with self._algorithm.timers("evaluate"):
-                metrics = _metrics_of(self._group.collect())
-            return self._take_over(metrics)
+                played = _metrics_of(self.group.collect())
+            return self._take_over(played)
         if self._is_due():
-            return self._algorithm.evaluate()  # which a subclass may have its own way to do
+            metrics: dict[str, float] = self._algorithm.evaluate()  # a subclass may override it
+            return metrics
         attach = (
             self._algorithm.config.evaluation_interval
             and self._algorithm.config.always_attach_evaluation_results
@@ -157,21 +139,23 @@ class Evaluation:
         interval = self._algorithm.config.evaluation_interval
         if not interval:
             return False
-        is_first = self._algorithm.config.always_attach_evaluation_results and not self.latest
-        return is_first or (self._algorithm.iteration + 1) % interval == 0
+        attaches = self._algorithm.config.always_attach_evaluation_results
+        is_first = attaches and not self._algorithm.evaluation.latest
+        return bool(is_first or (self._algorithm.iteration + 1) % interval == 0)
 
     def _sync(self) -> None:
         self._algorithm.callbacks("on_evaluate_start")
         self._evaluated_after = self._algorithm.num_training_steps
-        self._group.sync_weights(
-            self._algorithm.iteration + 1, self._algorithm.env_runners.weights_version, self.seed
+        self.group.sync_weights(
+            self._algorithm.iteration + 1, self._algorithm.env_runners.weights_version, self._seed
         )
         # At once: where evaluations are beside training, the weights will be others.
-        self._estimated = self._estimates.metrics(self._algorithm.config, self.seed)
+        if self._estimates is not None:
+            self._estimated = self._estimates.metrics(self._algorithm.config, self._seed)
 
     def _take_over(self, metrics: dict[str, float] | None) -> dict[str, float]:
         """Make metrics the latest evaluation; without any, the last one stays. Returns it."""
-        group = self._group
+        evaluation, group = self._algorithm.evaluation, self.group
         of_weights = {
             "weights_version": group.weights_version,
             "num_training_step_calls": self._evaluated_after,
@@ -182,25 +166,26 @@ class Evaluation:
             metrics = {**metrics, **self._estimated}
             # A metric that was there once stays.
             logged = (PREFIX, HISTOGRAMS)
-            seen = {name: v for name, v in self.latest.items() if name.startswith(logged)}
+            seen = {name: v for name, v in evaluation.latest.items() if name.startswith(logged)}
             metrics = seen | metrics | of_weights
             self._algorithm.callbacks.end_evaluation(metrics)
-            self.latest = metrics
+            evaluation.latest = metrics
             tell_evaluation(metrics, self._evaluated_after)
-        elif not self.latest:
+        elif not evaluation.latest:
             logger.warning(
                 "evaluation: nothing was played within evaluation_sample_timeout_s = %g, and there "
                 "is no earlier evaluation: evaluation/episode_return_mean is NaN, and training "
                 "goes on",
                 self._algorithm.config.evaluation_sample_timeout_s,
             )
-            self.latest = NOTHING.metrics() | of_weights
-        self.latest |= group.metrics()
+            evaluation.latest = NOTHING.metrics() | of_weights
+        evaluation.latest |= group.metrics()
         return self._shown()
 
     def _shown(self) -> dict[str, float]:
         """Its metrics, by their older names, too; a callback has changed them by now."""
-        return {**older_names(self.latest, _OLDER), **self.latest}
+        latest = self._algorithm.evaluation.latest
+        return {**older_names(latest, _OLDER), **latest}
 
 
 def _metrics_of(result: EvaluationResult | None) -> dict[str, float] | None:
@@ -225,3 +210,42 @@ def _checked(metrics: Any) -> dict[str, float]:
             )
     # As plain numbers: numpy's are not written as JSON.
     return {k: int(v) if isinstance(v, numbers.Integral) else float(v) for k, v in metrics.items()}
+
+
+def make_evaluation(
+    existing: EvaluationGroup | None,
+    config: AlgorithmConfig,
+    policies: dict[str, Policy],
+    module_slots: ModuleSlots,
+    video_folder: str | None,
+) -> EvaluationGroup:
+    """Return what plays evaluations, in this process or over actors.
+
+    Args:
+        existing: That of the trial before in this process: actors that fit are used again, others
+            end.
+        config: The algorithm's config.
+        policies: The learner's policies, by module id.
+        module_slots: Which module acts in which slot.
+        video_folder: Where videos go; None if there are none.
+    """
+    actors = existing.handed_over(config) if existing is not None else None
+    if config.evaluation_num_env_runners == 0:
+        return LocalEvaluationGroup(config, policies, module_slots, video_folder)
+    group: EvaluationGroup = feature("actors").evaluation_group(
+        config, policies, module_slots, video_folder, actors
+    )
+    return group
+
+
+class EvaluationFeature(Feature):
+    """Plays evaluations."""
+
+    player = Player
+
+    def told_agents(self, config: AlgorithmConfig) -> dict[str, Any]:
+        """Return what a policy's metadata say of who acts for whom in a config's evaluations."""
+        return {SEVERAL_AGENTS: told_agents(config)}
+
+
+FEATURE = EvaluationFeature()

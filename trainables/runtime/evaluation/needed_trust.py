@@ -14,7 +14,7 @@ from typing import Any
 import gymnasium as gym
 
 from trainables.core.callables import resolve_callable
-from trainables.core.checkpoint import load_part
+from trainables.core.checkpoint import TRAINABLE, load_part
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.settings import CODE
 from trainables.core.errors import ConfigError
@@ -25,8 +25,6 @@ from trainables.runtime.envs.make import is_name_safe, is_tune_name
 from trainables.runtime.envs.trust import ENVIRONMENT, environment_doubts
 from trainables.runtime.evaluation.agents import SEVERAL_AGENTS
 
-TRAINABLE = "trainable"
-"""Key of a policy's metadata: the class that trained it, where that is not one of ours."""
 POLICY = "policy"
 """Stem of a policy's file in its folder."""
 

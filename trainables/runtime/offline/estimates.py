@@ -15,6 +15,7 @@ from trainables.core.estimation.importance_sampling import ESS
 from trainables.core.estimation.importance_weights import warn_of_overlap
 from trainables.core.estimation.methods import make_evaluator
 from trainables.core.estimation.target_policy import TargetPolicy
+from trainables.core.features import Feature
 from trainables.core.policy.policy import Policy
 from trainables.runtime.offline.recorded_episodes import load_recorded_episodes
 
@@ -39,9 +40,6 @@ class OfflineEstimates:
         self._recorded: RecordedEpisodes | None = None
         self._warned: set[str] = set()
 
-    def __bool__(self) -> bool:
-        return bool(self._evaluators)
-
     def metrics(self, config: AlgorithmConfig, seed: np.random.SeedSequence) -> dict[str, float]:
         """Return what the estimators say of the present policy, as `ope/<name>/<metric>`.
 
@@ -50,8 +48,6 @@ class OfflineEstimates:
             seed: The root of an evaluation's streams: equal each time, so that two evaluations
                 differ by the policy alone.
         """
-        if not self._evaluators:
-            return {}
         policy = next(iter(self._policies.values()))
         recorded = replace(self._episodes(policy), gamma=config.gamma)
         explore = bool(config.get_evaluation_config_object().explore)
@@ -77,3 +73,12 @@ class OfflineEstimates:
 def _stream(root: np.random.SeedSequence, number: int) -> np.random.Generator:
     key = (*root.spawn_key, _STREAM, number)
     return np.random.default_rng(np.random.SeedSequence(root.entropy, spawn_key=key))
+
+
+class Estimates(Feature):
+    """Estimates from recorded episodes what a policy would do."""
+
+    of_algorithm = OfflineEstimates
+
+
+FEATURE = Estimates()

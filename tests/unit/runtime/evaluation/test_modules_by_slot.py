@@ -15,8 +15,8 @@ from trainables import PPO, Callbacks
 from trainables.core.checkpoint import CheckpointError, policy_folder
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
-from trainables.lifecycle.building import make_evaluation
 from trainables.runtime.callbacks.callbacks import CallbackSet
+from trainables.runtime.evaluation.feature import make_evaluation
 from trainables.runtime.evaluation.play import evaluate_policy
 from trainables.runtime.evaluation.watch import PlayedStep, Watch
 from trainables.runtime.sampling.module_slots import ModuleSlots

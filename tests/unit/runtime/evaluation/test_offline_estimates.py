@@ -132,7 +132,7 @@ def test_other_data_are_evaluated_on(tmp_path: Path) -> None:
     }
     with BC(settings) as algo:
         algo.train()
-        recorded = algo.evaluation._estimates._recorded
+        recorded = algo.evaluation.player._estimates._recorded
     assert recorded.lengths.tolist() == [5, 6, 7]
 
 
@@ -147,7 +147,7 @@ def test_single_steps_are_episodes(tmp_path: Path) -> None:
     }
     with BC(settings) as algo:
         result = algo.train()
-        recorded = algo.evaluation._estimates._recorded
+        recorded = algo.evaluation.player._estimates._recorded
     assert len(recorded) == 50
     assert recorded.terminated.all()
     mean = recorded.rewards.mean()
@@ -337,7 +337,7 @@ def test_memories_have_importance_weights_and_no_q(model: dict[str, Any], tmp_pa
         "evaluation_config": {"explore": True},
     }
     with BC({**settings, "off_policy_estimation_methods": {"is": {"type": "is"}}}) as algo:
-        estimates = algo.evaluation._estimates
+        estimates = algo.evaluation.player._estimates
         assert math.isfinite(algo.evaluate()["ope/is/v_target"])
         policy, recorded = algo.get_policy(), estimates._recorded
         found = TargetPolicy(policy, True, recorded.rows).inputs(recorded.ids[12:20])
