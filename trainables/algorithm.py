@@ -62,6 +62,9 @@ class Algorithm(Checkpointing):
     Attributes:
         config: The settings in use, read-only.
         policies: By module id.
+        agent_groups: The groups of agents of its environment; None if that has one agent, or it has
+            no environment.
+        seed_entropy: The root of all its random streams.
         env_runners: The actors that sample, or this process; none where training steps no
             environment, as `needs_env` of its config says.
         eval_env_runner_group: Plays evaluations, in process or over actors.
@@ -170,7 +173,7 @@ class Algorithm(Checkpointing):
 
     def _agent_steps(self) -> dict[str, float]:
         """Return how often agents have acted, where there are several."""
-        if self._groups is None:
+        if self.agent_groups is None:
             return {}
         return {"num_agent_steps_sampled_lifetime": self.num_agent_steps_sampled}
 

@@ -14,7 +14,6 @@ from torch import nn
 from trainables.algorithm import Algorithm
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.default_config import default_config_of
-from trainables.core.config.several_agents import all_policies
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
@@ -97,15 +96,17 @@ class IMPALA(Algorithm):
             config.replay_buffer_num_slots,
             seed,
             min_fragments=max(1, config.num_learners),  # each has its own
-            counts_agents=self._groups is not None and config.count_steps_by == "agent_steps",
+            counts_agents=self.agent_groups is not None and config.count_steps_by == "agent_steps",
         )
 
-    def _become(self, config: AlgorithmConfig, states: Mapping[str, Mapping[str, Any]]) -> None:
+    def change_policies(
+        self, config: AlgorithmConfig, states: Mapping[str, Mapping[str, Any]]
+    ) -> None:
         self._finish(0)  # learners that are made for other modules do not answer for what is queued
-        again = (all_policies(config).keys() & self._used_ids) - all_policies(self.config).keys()
-        super()._become(config, states)
+        again = self.policy_changes.used_again(config)
+        super().change_policies(config, states)
         if again:  # what was sampled so far may be of those that had the ids before
-            self._forget_fragments(self._change_streams(",".join(sorted(again))).storage)
+            self._forget_fragments(self.policy_changes.streams(",".join(sorted(again))).storage)
             self._first_version = self.env_runners.weights_version
 
     def modules_changed(self, seed: np.random.SeedSequence) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -257,3 +259,21 @@ def output_plan(config: AlgorithmConfig, trial_id: str | None, storage: Any, log
         return None
     log_dir = str(_trial_folder(storage, logdir))
     return feature("offline").output_plan(config, log_dir, trial_id, env_name(config.env))
+
+
+def of_module(module_id: str, method: Callable[..., Any], *args: Any) -> Any:
+    """Return what a method says of a module; one of a subclass may take no `module_id`.
+
+    Args:
+        module_id: The id of the module.
+        method: Of an algorithm.
+        args: Its other arguments.
+    """
+    takes_id = _takes_module_id(getattr(method, "__func__", method))
+    return method(*args, module_id=module_id) if takes_id else method(*args)
+
+
+@lru_cache(maxsize=256)
+def _takes_module_id(function: Callable[..., Any]) -> bool:
+    """Tell whether a function has an argument `module_id`; asked in every training step."""
+    return "module_id" in inspect.signature(function).parameters

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, cast, overload
 
@@ -110,7 +108,7 @@ class BuiltTrainable(FolderTrainable):
         try:
             self._environment.set(self.config.extra_python_environs_for_driver)
             env = building.make_env(self.config, self._video_folder(), self.validate_env)
-            self._seed_entropy = (
+            self.seed_entropy = (
                 int(cast(int, np.random.SeedSequence().entropy))
                 if self.config.seed is None
                 else self.config.seed
@@ -136,13 +134,12 @@ class BuiltTrainable(FolderTrainable):
                 env.close()
             raise
         name, seconds = type(self).__name__, time.perf_counter() - start
-        tell_set_up(name, self.config, self.policies, self._seed_entropy, seconds)
+        tell_set_up(name, self.config, self.policies, self.seed_entropy, seconds)
 
     def _set_up_policies(self, env: AnyVectorEnv | None, seed: np.random.SeedSequence) -> None:
         module_ids = type(self).module_ids(self.config)
-        self._groups = env.groups if isinstance(env, AgentsVectorEnv) else None
-        self._configured = self.config  # with the policies that it begins with
-        self._used_ids = {*all_policies(self.config)}  # also of policies that are removed
+        self.agent_groups = env.groups if isinstance(env, AgentsVectorEnv) else None
+        self._policy_changes: Any = None
         spaces = module_spaces(self.config, env, self._spaces_of, module_ids)
         self.policies = self._make_policies(spaces, seed)
         if self.config.load_state_path is not None:
@@ -185,7 +182,7 @@ class BuiltTrainable(FolderTrainable):
             tried.config,
             tried.trained_policies,
             cls.make_learner,
-            cls._checked_parts,
+            cls.checked_parts,
             tried.learner_connectors,
             seed=0,
         )
@@ -214,7 +211,7 @@ class BuiltTrainable(FolderTrainable):
 
     def _random_streams(self, *key: int) -> RandomStreams:
         """Return independent streams; others for other keys."""
-        return random_streams(self._seed_entropy, *key)
+        return random_streams(self.seed_entropy, *key)
 
     @property
     def _own_trial_id(self) -> str | None:
@@ -293,8 +290,8 @@ class BuiltTrainable(FolderTrainable):
     def module_slots(self) -> ModuleSlots:
         """Which module acts in which slot."""
         module_ids = type(self).module_ids(self.config)
-        if self._groups is not None:
-            slots: ModuleSlots = feature("agents").module_slots(module_ids, self._groups)
+        if self.agent_groups is not None:
+            slots: ModuleSlots = feature("agents").module_slots(module_ids, self.agent_groups)
             return slots
         return ModuleSlots(module_ids, type(self).module_of_slot)
 
@@ -358,8 +355,7 @@ class BuiltTrainable(FolderTrainable):
 
     def _of_module(self, module_id: str, method: Callable[..., Any], *args: Any) -> Any:
         """Return what a method says of a module; one of a subclass may take no `module_id`."""
-        takes_id = _takes_module_id(getattr(method, "__func__", method))
-        return method(*args, module_id=module_id) if takes_id else method(*args)
+        return building.of_module(module_id, method, *args)
 
     def make_learner_connectors(self, policy: Policy) -> LearnerConnectors:
         """Return what happens to the rollouts of a policy before anything is learned of them."""
@@ -376,7 +372,7 @@ class BuiltTrainable(FolderTrainable):
             self.config,
             self.trained_policies,
             type(self).make_learner,
-            type(self)._checked_parts,
+            type(self).checked_parts,
             self.learner_connectors,
             seed,
         )
@@ -407,7 +403,16 @@ class BuiltTrainable(FolderTrainable):
         )
 
     @classmethod
-    def _checked_parts(cls, config: Any, policy: Policy) -> Parts:
+    def checked_parts(cls, config: Any, policy: Policy) -> Parts:
+        """Return all parts of a policy's module: those of the algorithm and of features.
+
+        Args:
+            config: The config of the module.
+            policy: Of the process that learns.
+
+        Raises:
+            ConfigError: if two have one name, or one does not fit.
+        """
         parts = cls.make_learner_parts(config, policy)
         added: Parts = {}
         for used in features_of(config):
@@ -577,7 +582,7 @@ class BuiltTrainable(FolderTrainable):
 
     def _set_up_features(self) -> dict[str, Running]:
         """Return what features do in this algorithm, by name."""
-        made = [used.set_up(self, self._seed_entropy) for used in features_of(self.config)]
+        made = [used.set_up(self, self.seed_entropy) for used in features_of(self.config)]
         return {running.name: running for running in made if running is not None}
 
     def _begin_features(self) -> None:
@@ -664,9 +669,3 @@ def _complete(config: AlgorithmConfig) -> None:
     """Let features set what the settings leave to them."""
     for used in features_of(config):
         used.complete(config)
-
-
-@lru_cache(maxsize=256)
-def _takes_module_id(function: Callable[..., Any]) -> bool:
-    """Tell whether a function has an argument `module_id`; asked in every training step."""
-    return "module_id" in inspect.signature(function).parameters

@@ -37,8 +37,8 @@ from trainables.core.trust import (
 )
 from trainables.lifecycle.agents import encoder_sharing
 from trainables.lifecycle.agents.chosen_policies import Chosen
-from trainables.lifecycle.agents.policy_changes import PolicyChanges
 from trainables.lifecycle.folder_trainable import running
+from trainables.lifecycle.policy_access import PolicyAccess
 from trainables.lifecycle.restoring.other_modules import fitted_state
 from trainables.lifecycle.restoring.own_classes import Classes, classes_of, named_classes
 from trainables.lifecycle.stored_states import (
@@ -53,7 +53,7 @@ from trainables.runtime.random_streams import RandomStreams, draw_seed
 _STATE = "checkpoint"
 
 
-class Checkpointing(PolicyChanges):
+class Checkpointing(PolicyAccess):
     """Base of `Algorithm`: its whole state, in memory and on disk."""
 
     @running
@@ -71,7 +71,7 @@ class Checkpointing(PolicyChanges):
             **named_classes(type(self), type(self.config)),
             "config": self.config.to_dict(),
             "trial_id": self._own_trial_id,
-            "seed_entropy": self._seed_entropy,
+            "seed_entropy": self.seed_entropy,
             "counters": {
                 "iteration": self._iteration,
                 "time_total_s": self._time_total,
@@ -87,7 +87,7 @@ class Checkpointing(PolicyChanges):
             "env_runners": self.env_runners.get_state(),
             "env_tasks": self.env_runners.tasks,
             "learned": self.get_learned_state(),
-            **self._changes(),
+            **({} if self._policy_changes is None else self._policy_changes.state()),
             **{name: feature.get_state() for name, feature in self.running_features.items()},
             "learner_connectors": {m: c.get_state() for m, c in self.learner_connectors.items()},
         }
@@ -134,7 +134,7 @@ class Checkpointing(PolicyChanges):
         if is_clone:
             self._become_another_run(int(state["env_runners"]["weights_version"]))
             return
-        self._seed_entropy = state["seed_entropy"]
+        self.seed_entropy = state["seed_entropy"]
         self.evaluation.seed = self._random_streams().evaluation
         if not self.env_runners.set_state(state["env_runners"]):
             # Not on the streams that the run began with: it would replay its first episodes.
@@ -242,7 +242,8 @@ class Checkpointing(PolicyChanges):
         with local_folder(checkpoint) as folder:
             state = _read_checkpoint(folder)
             with _damage_told(f"checkpoint {folder}", *_OF_WRONG_VALUES):
-                self._adopt(state, f"checkpoint {folder}")
+                if "used_policy_ids" in state and self.agent_groups is not None:
+                    self.policy_changes.adopt(state, f"checkpoint {folder}")
                 self.set_state(self._fitted(state))
         logger.info("loaded checkpoint %s, of %d env steps", folder, self.num_env_steps_sampled)
         self.callbacks("on_checkpoint_loaded")

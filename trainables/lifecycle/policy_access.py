@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -158,6 +158,112 @@ class PolicyAccess(BuiltTrainable):
         self._weights_were_set(weights)
         self.env_runners.sync_weights()
 
+    @running
+    def add_policy(
+        self,
+        policy_id: str,
+        policy_cls: Any = None,
+        policy: Policy | None = None,
+        *,
+        observation_space: gym.Space | None = None,
+        action_space: gym.Space | None = None,
+        config: AlgorithmConfig | Mapping[str, Any] | None = None,
+        policy_state: Mapping[str, Any] | None = None,
+        policy_mapping_fn: Any = None,
+        policies_to_train: Any = None,
+        shared_encoders: Any = None,
+        evaluation_workers: bool = True,
+        workers: Any = None,
+    ) -> Policy | None:
+        """Add a policy, which acts from the next sample on, and is in the next checkpoint.
+
+        Args:
+            policy_id: An id that no policy of this run has. That of one that was removed is free.
+            policy_cls: None: a policy that learns; else one written by hand, see `PolicySpec`.
+            policy: One whose weights and filter are taken over, e.g. `Policy.load` of another run.
+            observation_space: What its agents see; None: what the agents see that are mapped to it.
+            action_space: What its agents do, likewise.
+            config: Settings in which it differs.
+            policy_state: Of `Policy.get_state`, taken over.
+            policy_mapping_fn: The mapping from here on; None: as before.
+            policies_to_train: Which policies are trained from here on; None: as before, so that the
+                new one is trained unless the setting names others.
+            shared_encoders: Which policies have one encoder from here on; None: as before, so that
+                the new one is among them if the setting is True. It takes over what they have
+                learned, also where `policy` or `policy_state` has other weights of it.
+            evaluation_workers: Only True: evaluations play with the policies that act.
+            workers: Only None: all env runners have it.
+
+        Returns:
+            The learner's policy; None of one written by hand.
+
+        Raises:
+            ConfigError: if it cannot be added, with the reason.
+        """
+        added: Policy | None = self.policy_changes.add(
+            policy_id,
+            policy_cls,
+            policy,
+            observation_space=observation_space,
+            action_space=action_space,
+            config=config,
+            policy_state=policy_state,
+            policy_mapping_fn=policy_mapping_fn,
+            policies_to_train=policies_to_train,
+            shared_encoders=shared_encoders,
+            evaluation_workers=evaluation_workers,
+            workers=workers,
+        )
+        return added
+
+    @running
+    def remove_policy(
+        self,
+        policy_id: str = DEFAULT_MODULE_ID,
+        *,
+        policy_mapping_fn: Any = None,
+        policies_to_train: Any = None,
+        evaluation_workers: bool = True,
+    ) -> None:
+        """Remove a policy. Where it still acts, it does so until these episodes end.
+
+        One that is left alone with an encoder (`shared_encoders`) goes on with it by itself.
+
+        Args:
+            policy_id: Its id.
+            policy_mapping_fn: The mapping from here on; None: as before.
+            policies_to_train: Which policies are trained from here on; None: as before, but for it.
+            evaluation_workers: Only True: evaluations play with the policies that act.
+
+        Raises:
+            KeyError: if there is no such policy, naming those there are.
+            ConfigError: if it cannot be removed, with the reason.
+        """
+        self.policy_changes.remove(
+            policy_id,
+            policy_mapping_fn=policy_mapping_fn,
+            policies_to_train=policies_to_train,
+            evaluation_workers=evaluation_workers,
+        )
+
+    def change_policies(
+        self, config: AlgorithmConfig, states: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Go on with other policies: what `add_policy`, `remove_policy` and a league come to.
+
+        Args:
+            config: This one's, with other policies.
+            states: The states of policies that are new, by id; of others the initial one.
+        """
+        self.policy_changes.become(config, states)
+
+    @property
+    def policy_changes(self) -> Any:
+        """What changes policies while this runs, a `PolicyChanges`; made when it is first used."""
+        if self._policy_changes is None:
+            self._policy_changes = feature("agents").policy_changes(self)
+        return self._policy_changes
+
     def export_policy_checkpoint(self, export_dir: str, policy_id: str = DEFAULT_MODULE_ID) -> Path:
         """Write a policy to a folder that `Policy.load` serves without Ray or an environment."""
         is_mine = may_note(Path(export_dir), "policy")
@@ -212,7 +318,7 @@ class PolicyAccess(BuiltTrainable):
 
     def _several_agents(self) -> dict[str, Any]:
         """Return what plays with several agents: all policies, and which acts for whom."""
-        if self._groups is None and not self.config.is_multi_agent():
+        if self.agent_groups is None and not self.config.is_multi_agent():
             return {}
         told: dict[str, Any] = feature("evaluation").told_agents(self._evaluated)
         return told
@@ -246,7 +352,7 @@ class PolicyAccess(BuiltTrainable):
         policy = policy_of(self.policies, policy_id)
         policy.metadata = self._policy_metadata()
         played = self.config if self.config.needs_env else self._evaluated
-        has_one_agent = self._groups is None
+        has_one_agent = self.agent_groups is None
         target = Path(export_dir)
         written: Path = feature("export").write_model(
             policy, target, onnx, played if with_env and has_one_agent else None

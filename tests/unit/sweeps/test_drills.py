@@ -52,7 +52,9 @@ def test_a_ledger_of_agents_follows_them_from_policy_to_policy() -> None:
     with PPO(config=config) as algo:
         runner = algo.env_runners.local_worker()
         assert runner is not None
-        algo._map_agents([{"policies": {"*": "main"}}, {"policies": {"*": "main_v0"}}])
+        algo.policy_changes.map_agents(
+            [{"policies": {"*": "main"}}, {"policies": {"*": "main_v0"}}]
+        )
         samples = [runner.sample(40) for _ in range(6)]
 
     def problems(*numbers: int) -> int:

@@ -22,5 +22,11 @@ class Agents(Feature):
 
         return AgentModules(module_ids, groups)
 
+    def policy_changes(self, algorithm: Any) -> Any:
+        """Return what changes an algorithm's policies while it runs; see `PolicyChanges`."""
+        from trainables.lifecycle.agents.policy_changes import PolicyChanges
+
+        return PolicyChanges(algorithm)
+
 
 FEATURE = Agents()

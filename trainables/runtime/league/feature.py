@@ -39,7 +39,7 @@ class LeaguePlay(Running):
     def __init__(self, algorithm: Any, seed: int):
         self._algorithm: Callable[[], Any] = weakref.ref(algorithm)  # which has this
         config = algorithm.config
-        groups = algorithm._groups
+        groups = algorithm.agent_groups
         agents = [agent for group in groups or () for agent in group.agents]
         if len(agents) != 2 or len(groups) != 1:
             raise ConfigError(
@@ -71,7 +71,7 @@ class LeaguePlay(Running):
         if due:
             self._freeze(due, restarted, iteration)
         else:
-            algorithm._map_agents(book.line_ups(self._agents))
+            algorithm.policy_changes.map_agents(book.line_ups(self._agents))
         if restarted:
             first = {learner: book.copies_of(learner)[0] for learner in restarted}
             policies = algorithm.policies
@@ -82,7 +82,7 @@ class LeaguePlay(Running):
         """Add frozen copies of learners, drop those that are too many, and map agents anew."""
         algorithm, book = self._algorithm(), self.book
         config = algorithm.config
-        specs = algorithm._specs_with_spaces()
+        specs = algorithm.policy_changes.specs_with_spaces()
         trained = config.policies_to_train or [m for m, s in specs.items() if not s.is_fixed]
         states = {}
         overrides = config.algorithm_config_overrides_per_module
@@ -97,8 +97,9 @@ class LeaguePlay(Running):
             if learner in restarted:
                 book.restart(learner)
             logger.info("league: froze %s as %s", learner, new)
-        changed = algorithm._changed_config(specs, book.line_ups(self._agents), trained)
-        algorithm._become(changed, states)
+        line_ups = book.line_ups(self._agents)
+        changed = algorithm.policy_changes.changed_config(specs, line_ups, trained)
+        algorithm.change_policies(changed, states)
 
     def get_state(self) -> dict[str, Any]:
         """Return the state of the book."""
