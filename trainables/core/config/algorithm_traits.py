@@ -13,7 +13,7 @@ from trainables.core.config.intrinsic import (
 )
 from trainables.core.config.league import LeagueConfig
 from trainables.core.config.model import MEMORIES, ModelConfig, OptimizerConfig
-from trainables.core.config.older_names import TakesOlderNames
+from trainables.core.config.reference.translation import TakesOlderNames
 from trainables.core.config.reference.defaults import is_model_default
 from trainables.core.config.settings import Settings, is_search_domain
 from trainables.core.errors import ConfigError

@@ -18,7 +18,7 @@ from trainables.core.config.critic_observations import check_critic, critic_key
 from trainables.core.config.estimation import OF_DATA, without_older_list
 from trainables.core.config.exploration import ExplorationConfig, is_per_worker, plain_type
 from trainables.core.config.intrinsic import how_actions_are_chosen, is_intrinsic
-from trainables.core.config.learner_dict import without_learner_dict
+from trainables.core.config.reference.learner_dict import without_learner_dict
 from trainables.core.config.model import ModelConfig, OptimizerConfig
 from trainables.core.config.multi_agent import OLDER_DICT, MultiAgentSettings, without_older_dict
 from trainables.core.config.no_env import check_no_env

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
-from trainables.core.config.older_names import TakesOlderNames
+from trainables.core.config.reference.translation import TakesOlderNames
 from trainables.core.config.reference import compatibility
 from trainables.core.config.settings import Settings
 from trainables.core.errors import ConfigError
