@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainables.core.config.reference.planned import refuse_imports, whats_become_of
-from trainables.core.lazy_names import offer_names
+from trainables.core.features import feature
+from trainables.core.lazy_names import offer_names, refuse_imports
 
 # A name whose config stands beside it is an algorithm: `trainables.registry` reads them here.
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def _why_not(name: str) -> str:
-    words = None if name.startswith("_") else whats_become_of(name)
+    words = None if name.startswith("_") else feature("reference").whats_become_of(name)
     return f": {words}" if words else ""
 
 

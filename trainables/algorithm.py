@@ -15,8 +15,8 @@ from ray.tune.tune import _Config
 
 from trainables import registry
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.reference.compatibility import missing_attribute
 from trainables.core.data.batch import Rollout
+from trainables.core.features import feature
 from trainables.core.learning.schedules import scheduled
 from trainables.core.logs import is_debug, logger
 from trainables.core.reported_metrics import Reported, older_names
@@ -71,7 +71,7 @@ class Algorithm(Checkpointing):
         evaluation: Evaluates, and has the latest evaluation.
         learners: Train, see `LearnerGroup.run`.
         learner_connectors: What happens to rollouts before, by id of the modules that learn.
-        running_features: What features do in it, by name; what has a state is in checkpoints.
+        useds: What features do in it, by name; what has a state is in checkpoints.
         keeps_columns: Whether a rollout must have columns of env runners that failed, too.
         part_hook: The method of a `LearnerPart` that its update calls; None: either may be.
         reported_metrics: What its results hold besides what every algorithm's do, with units and
@@ -110,7 +110,7 @@ class Algorithm(Checkpointing):
 
     def train_buffered(self, *args: Any, **kwargs: Any) -> Any:
         """Raise with the reason: not supported. Tune calls it only where it is told to buffer."""
-        raise missing_attribute(type(self), "train_buffered")
+        raise feature("reference").missing_attribute(type(self), "train_buffered")
 
     @running
     def step(self) -> dict[str, Any]:
@@ -151,8 +151,8 @@ class Algorithm(Checkpointing):
         metrics |= {f"evaluation/{k}": v for k, v in self.evaluation.evaluate_if_due().items()}
         metrics |= self.timers.metrics()
         metrics |= self.episodes.custom.metrics()
-        for feature in self.running_features.values():
-            metrics |= feature.end_iteration()
+        for used in self.running_features.values():
+            metrics |= used.end_iteration()
         metrics |= older_names(metrics)
         if self._task_fn is not None:
             last_result = {**metrics, "training_iteration": self.iteration + 1}
@@ -291,6 +291,8 @@ class Algorithm(Checkpointing):
 
         def __getattr__(self, name: str) -> Any:
             """Say what becomes of the reference's methods that are not here."""
-            if name in _PARTS and self._why_ended is not None:
-                self._refuse_if_ended(name)
-            raise missing_attribute(type(self), name)
+            if name in _PARTS:
+                if self._why_ended is not None:
+                    self._refuse_if_ended(name)
+                raise AttributeError(f"{type(self).__name__}.{name} does not exist")
+            raise feature("reference").missing_attribute(type(self), name)

@@ -12,15 +12,22 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from trainables.core.config.reference.planned import names_not_here, whats_become_of
-from trainables.core.config.reference.who_has import look_in
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 from trainables.core.lazy_names import names_listed_in
 from trainables.core.suggestions import did_you_mean, nearest_names
 
 _LISTED = names_listed_in(Path(__file__).with_name("__init__.py"))
 # Of the package's names the algorithms are those whose configs are in the same files.
 _MODULES = {name: home for name, home in _LISTED.items() if _LISTED.get(f"{name}Config") == home}
+# Those of other libraries, which `core.config.reference` tells what becomes of.
+NOT_HERE = (
+    "MADDPG Dreamer DreamerV2 PlaNet AlphaZero MuZero LeelaChessZero MAML MBMPO BanditLinUCB "
+    "BanditLinTS Bandit SlateQ TD3 DDPG D4PG ApexDDPG REDQ DroQ CrossQ TQC CRR DT TD3BC AWAC A3C "
+    "ACER TRPO NPG ACKTR PG VPG REINFORCE PPO1 PPO2 PPG RecurrentPPO PPOLSTM MAPPO AlphaStar "
+    "MaskablePPO DDPPO IMPACT DDQN DoubleDQN DuelingDQN SimpleQ C51 QRDQN IQN FQF Rainbow ApexDQN "
+    "Apex R2D2 DRQN VDN ARS ES CMAES"
+)
 _registered: dict[str, Any] = {}  # what Tune knows from this process
 
 try:
@@ -59,7 +66,11 @@ def get_algorithm(name: Any) -> Any:
         return own
     if name not in _MODULES:
         known = ", ".join(algorithm_names())
-        words = None if _in_other_letters(str(name)) else whats_become_of(str(name))
+        words = (
+            None
+            if _in_other_letters(str(name))
+            else feature("reference").whats_become_of(str(name))
+        )
         if words is not None:
             raise ConfigError(f"algorithm {name!r}: {words} (known: {known})")
         raise ConfigError(f"algorithm {name!r} is unknown; known: {known}{_hint(str(name))}")
@@ -76,13 +87,6 @@ def config_class_of(name: str) -> Any:
     if isinstance(own, type):
         return own.config_class  # type: ignore[attr-defined]
     return getattr(importlib.import_module("trainables.settings"), f"{name}Config")
-
-
-def _configs() -> dict[str, Any]:
-    return {name: config_class_of(name) for name in algorithm_names()}
-
-
-look_in(_configs)
 
 
 def _hint(name: str) -> str:
@@ -158,7 +162,7 @@ def register_names() -> None:
         _register_with_tune(name, _ByName(name))
     # Those that are not here say so. Of a name that nobody registered, Tune tries to find another
     # library's algorithm, and that library's names then take the place of ours.
-    for name in names_not_here():
+    for name in NOT_HERE.split():
         if not _global_registry.contains(TRAINABLE_CLASS, name):
             _register_with_tune(name, _ByName(name))
 

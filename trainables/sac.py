@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from trainables.core.config.default_config import default_config_of
-from trainables.core.config.reference.defaults import refuse_given
+from trainables.core.config.settings import refuse_given
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.distributions.base import ILLEGAL
 from trainables.core.distributions.gaussian import SquashedGaussian

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 from trainables.core.suggestions import suggestion
 
 
@@ -76,3 +77,21 @@ def resolve_function(setting: str, given: Any, allowed: str) -> Callable[..., An
         raise ConfigError(f"{setting} = {given!r} is not allowed; {form}")
     function: Callable[..., Any] = found
     return function
+
+
+NOT_THEIRS = ("trainables", "torch", "ray", "builtins", "abc", "typing")
+"""Packages whose classes and methods no user wrote."""
+
+
+def refuse_uncalled(given: type, kind: str) -> None:
+    """Refuse a class of a user's that defines methods which nothing calls here.
+
+    Args:
+        given: The class.
+        kind: What it is, by the name of its table in `core.config.reference.uncalled_hooks`.
+
+    Raises:
+        ConfigError: naming the class, each method, and what to do instead.
+    """
+    if any(base.__module__.partition(".")[0] not in NOT_THEIRS for base in given.__mro__):
+        feature("reference").refuse_uncalled(given, kind)

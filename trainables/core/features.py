@@ -107,6 +107,7 @@ FEATURES: dict[str, Known] = {
     "networks": Known("trainables.core.networks.chosen.feature"),
     "estimates": Known("trainables.runtime.offline.estimates"),
     "evaluation": Known("trainables.runtime.evaluation.feature"),
+    "reference": Known("trainables.core.config.reference.feature"),
     "export": Known("trainables.lifecycle.exporting"),
     "league": Known("trainables.runtime.league.feature", lambda config: config.league is not None),
     "offline": Known("trainables.runtime.offline.feature"),

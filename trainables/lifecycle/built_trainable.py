@@ -12,10 +12,9 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from trainables.core.callables import resolve_callable
+from trainables.core.callables import refuse_uncalled, resolve_callable
 from trainables.core.config.agent_mapping import named_to_train
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
-from trainables.core.config.reference.uncalled_hooks import ALGORITHM, POLICY, refuse_uncalled
 from trainables.core.config.several_agents import all_policies, config_of_module
 from trainables.core.errors import ConfigError
 from trainables.core.features import Running, feature, features_of
@@ -147,7 +146,7 @@ class BuiltTrainable(FolderTrainable):
                 self.config.load_state_path, self.policies, restored=self._stored_weights
             )
         for policy in self.policies.values():
-            refuse_uncalled(type(policy), POLICY)
+            refuse_uncalled(type(policy), "POLICY")
         self.learner_connectors = {
             m: self.make_learner_connectors(self.policies[m])
             for m in building.trained_ids(self.trained_modules(self.config), self.policies)
@@ -188,7 +187,7 @@ class BuiltTrainable(FolderTrainable):
         )
 
     def _validated(self, given: dict[str, Any]) -> AlgorithmConfig:
-        refuse_uncalled(type(self), ALGORITHM)
+        refuse_uncalled(type(self), "ALGORITHM")
         if self._storage is not None:  # within Tune, whose schedulers know no other names
             given = with_one_name_each(self.config_class, given)
         config = self._configures.made_of(given, type(self))
@@ -628,7 +627,7 @@ class BuiltTrainable(FolderTrainable):
 
     @classmethod
     def _config_object(cls, config: AlgorithmConfig | dict[str, Any]) -> AlgorithmConfig:
-        refuse_uncalled(cls, ALGORITHM)  # here in the driver, before a trial begins
+        refuse_uncalled(cls, "ALGORITHM")  # here in the driver, before a trial begins
         if isinstance(config, AlgorithmConfig):
             return config
         return cls.config_class.from_dict(with_one_name_each(cls.config_class, config))

@@ -7,8 +7,8 @@ from typing import Any
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.own_settings import StaysHere
-from trainables.core.config.reference.compatibility import ALIASES
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 
 
 class Configures:
@@ -108,13 +108,16 @@ def with_one_name_each(
         config_class: Says which settings may change.
         values: A trial's dict, in the order in which Tune and its scheduler have filled it.
     """
+    if values.keys() <= config_class.settings().keys():
+        return dict(values)
+    called_now = feature("reference").called_now
     values = _without_composed(config_class, values)
-    last = {ALIASES.get(name, name): name for name in values if not _is_schedule(name)}
+    last = {called_now(name): name for name in values if not _is_schedule(name)}
     return {
         name: value
         for name, value in values.items()
         if _is_schedule(name)
-        or last[target := ALIASES.get(name, name)] == name
+        or last[target := called_now(name)] == name
         or target not in config_class.settings()
         or config_class.why_fixed((target,)) is not None
     }
@@ -126,7 +129,7 @@ def _without_composed(
     """Return the values without those that a later name stands for among others."""
     kept, order = dict(values), list(values)
     for name in filter(kept.__contains__, config_class.composites):
-        for outer, *inner in config_class.composed(name, values[name]):
+        for outer, *inner in feature("reference").composed(config_class, name, values[name]):
             is_later = outer in kept and order.index(outer) < order.index(name)
             if not is_later or config_class.why_fixed((outer, *inner)) is not None:
                 continue

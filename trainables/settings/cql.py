@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from trainables.core.config.own_settings import settings_of
-from trainables.core.config.reference.defaults import refuse_given
-from trainables.core.config.settings import setting
+from trainables.core.config.settings import refuse_given, setting
 from trainables.core.errors import ConfigError
 from trainables.settings.sac import SACConfig
 

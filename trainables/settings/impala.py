@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.own_settings import settings_of
-from trainables.core.config.reference.defaults import is_default
-from trainables.core.config.settings import setting
+from trainables.core.config.settings import is_given, setting
 from trainables.core.errors import ConfigError
 
 _HOW_PROCESSES_WAIT = "it is how processes wait for each other, not how they learn"
@@ -166,8 +165,7 @@ class IMPALAConfig(AlgorithmConfig):
                 "_separate_vf_optimizer = True is not possible with model={'vf_share_layers': "
                 "True}: shared layers would be stepped by both"
             )
-        is_asked = self._lr_vf is not None and not is_default("_lr_vf", self._lr_vf)
-        if is_asked and not self._separate_vf_optimizer:
+        if is_given(self, "_lr_vf") and not self._separate_vf_optimizer:
             raise ConfigError(
                 f"_lr_vf = {self._lr_vf!r} has no effect without _separate_vf_optimizer=True"
             )

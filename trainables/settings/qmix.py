@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from trainables.core.config.model import MAX_WIDTH
 from trainables.core.config.own_settings import settings_of
-from trainables.core.config.reference.defaults import refuse_given
-from trainables.core.config.settings import setting
+from trainables.core.config.settings import refuse_given, setting
 from trainables.settings.dqn import DQNConfig
 
 _MEANS = "a mixer is of mean returns, not of their distributions"

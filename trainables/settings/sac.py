@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from trainables.core.config.own_settings import settings_of
-from trainables.core.config.reference import three_rates
 from trainables.core.config.settings import setting
 from trainables.settings.policy_q import PolicyQConfig
 
@@ -35,7 +33,7 @@ class SACConfig(PolicyQConfig):
     why_no_exploration: ClassVar[str] = "its actions are not chosen by their values"
     why_no_intrinsic: ClassVar[str | None] = None
     also_in_training: ClassVar[tuple[str, ...]] = ("clip_actions",)
-    composites: ClassVar[dict[str, str]] = three_rates.COMPOSITE
+    composites: ClassVar[dict[str, str]] = {"optimization_config": "actor_lr, critic_lr, alpha_lr"}
 
     initial_alpha: float = setting(
         1.0,
@@ -67,11 +65,3 @@ class SACConfig(PolicyQConfig):
     num_envs_per_env_runner: int = setting(
         1, "env_runners", "environment slots that an env runner steps together", ge=1
     )
-
-    @classmethod
-    def composed(cls, name: str, value: Any) -> list[tuple[str, ...]]:
-        return three_rates.settings_given(value)
-
-    @classmethod
-    def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        return super().check(three_rates.with_single_rates(values))

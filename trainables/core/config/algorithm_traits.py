@@ -13,13 +13,12 @@ from trainables.core.config.intrinsic import (
 )
 from trainables.core.config.league import LeagueConfig
 from trainables.core.config.model import MEMORIES, ModelConfig, OptimizerConfig
-from trainables.core.config.reference.translation import TakesOlderNames
-from trainables.core.config.reference.defaults import is_model_default
 from trainables.core.config.settings import Settings, is_search_domain
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 
 
-class AlgorithmTraits(TakesOlderNames):
+class AlgorithmTraits(Settings):
     """Part of `AlgorithmConfig`: what a subclass says that its algorithm has and does without.
 
     See `Settings.without`, too.
@@ -55,6 +54,16 @@ class AlgorithmTraits(TakesOlderNames):
     learns_together: ClassVar[bool] = False
     # Whether it learns from the log-probabilities of what was done.
     uses_logp: ClassVar[bool] = True
+
+    # Older names that stand for several settings, or for an entry of a dict of them, with these.
+    composites: ClassVar[dict[str, str]] = {}
+    # Those of an entry: the setting that is a dict, and the name in it.
+    older_entries: ClassVar[dict[str, tuple[str, str]]] = {}
+
+    @classmethod
+    def _algorithm(cls) -> str:
+        """Return the algorithm's name, for messages."""
+        return cls.__name__.removesuffix("Config")
 
     @classmethod
     def nested_settings(cls) -> dict[str, type[Settings]]:
@@ -108,7 +117,7 @@ class AlgorithmTraits(TakesOlderNames):
         return {
             name: value
             for name, value in values.items()
-            if name not in without or not is_model_default(name, value)
+            if name not in without or not feature("reference").is_model_default(name, value)
         }
 
     @classmethod

@@ -12,27 +12,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from trainables.core.callables import resolve_callable
+from trainables.core.callables import refuse_uncalled, resolve_callable
 from trainables.core.config.algorithm_traits import AlgorithmTraits
 from trainables.core.config.critic_observations import check_critic, critic_key
-from trainables.core.config.estimation import OF_DATA, without_older_list
+from trainables.core.config.estimation import OF_DATA
 from trainables.core.config.exploration import ExplorationConfig, is_per_worker, plain_type
 from trainables.core.config.intrinsic import how_actions_are_chosen, is_intrinsic
-from trainables.core.config.reference.learner_dict import without_learner_dict
 from trainables.core.config.model import ModelConfig, OptimizerConfig
-from trainables.core.config.multi_agent import OLDER_DICT, MultiAgentSettings, without_older_dict
+from trainables.core.config.multi_agent import OLDER_DICT, MultiAgentSettings
 from trainables.core.config.no_env import check_no_env
 from trainables.core.config.own_settings import StaysHere, checked_algorithm
 from trainables.core.config.policy_specs import DEFAULT_POLICY, PolicySpec
-from trainables.core.config.reference import compatibility
-from trainables.core.config.reference.uncalled_hooks import (
-    CONFIG,
-    check_given,
-    refuse_uncalled,
-)
 from trainables.core.config.reporting import OF_EVALUATION
 from trainables.core.config.resolved import Resolved
-from trainables.core.config.sections import HasSections, home_section
+from trainables.core.config.sections import _OWN, HasSections
 from trainables.core.config.settings import Settings, contains_search_domain, is_search_domain
 from trainables.core.config.several_agents import (
     Spaces,
@@ -43,6 +36,7 @@ from trainables.core.config.several_agents import (
 )
 from trainables.core.config.training import check_gpus_per_learner
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 
 DEFAULT_MODULE_ID = DEFAULT_POLICY
 R = TypeVar("R", bound=Resolved)
@@ -62,6 +56,10 @@ EVALUATION_SETTINGS = (
 )
 
 CONNECTOR_SETTINGS = ("env_to_module_connector", "module_to_env_connector", "learner_connector")
+
+_CLASSES = {"learner_class": "LEARNER", "env_runner_cls": "ENV_RUNNER"}
+# What is no setting, and begins with an underscore as some of the reference's names do.
+_KEPT = ("_algo_class", *_OWN)
 
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -92,16 +90,13 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
             canonical["evaluation_config"] = evaluation_overrides(given, cls())
         check_gpus_per_learner(canonical.get("num_gpus_per_learner"), canonical.get("num_learners"))
         checked = cls._check_traits(super().check(canonical))
-        check_given(checked)
+        for name, kind in _CLASSES.items():  # those that are names are looked at when found
+            if isinstance(checked.get(name), type):
+                refuse_uncalled(checked[name], kind)
         overrides = checked.get("evaluation_config")
         if isinstance(overrides, dict) and not is_search_domain(overrides):
             checked |= cls._check_evaluation(overrides, checked)
         return checked
-
-    @classmethod
-    def _with_entries(cls, values: Mapping[str, Any], present: Any = None) -> dict[str, Any]:
-        given = without_learner_dict(without_older_list(without_older_dict(values)), present)
-        return super()._with_entries(given, present)
 
     @classmethod
     def settings_inside(cls, name: str) -> type[Settings] | None:
@@ -113,8 +108,10 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
     ) -> dict[str, Any]:
         """Return `evaluation_config`, checked, and how many actors it says that evaluate."""
         own = cls.check(overrides)
-        for name in own:
-            if name not in EVALUATION_SETTINGS:
+        for name in [name for name in own if name not in EVALUATION_SETTINGS]:
+            if name in cls.without and feature("reference").is_default(name, own[name]):
+                del own[name]  # as in a whole config of the reference
+            else:
                 raise ConfigError(
                     f"evaluation_config: {name!r} has no effect on an evaluation; allowed: "
                     f"{', '.join(EVALUATION_SETTINGS)}"
@@ -140,8 +137,13 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
         self.evaluation_config = evaluation
         return self
 
+    @classmethod
+    def _stands_for(cls, name: str) -> bool:
+        """Tell whether a name is that of a setting, or one of the reference's for some."""
+        return name in cls.settings() or feature("reference").section_of(cls, name) is not None
+
     def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith("_") and home_section(name, type(self).settings()) is None:
+        if name in _KEPT or (name.startswith("_") and not self._stands_for(name)):
             return object.__setattr__(self, name, value)
         self._refuse_if_frozen(name)
         if _is_default(type(self), name, value):
@@ -163,7 +165,7 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
         Raises:
             ConfigError: naming the settings that do not fit together.
         """
-        refuse_uncalled(type(self), CONFIG)
+        refuse_uncalled(type(self), "CONFIG")
         searched = [name for name, value in self.items() if contains_search_domain(value)]
         if searched:
             raise ConfigError(
@@ -339,14 +341,16 @@ class AlgorithmConfig(HasSections, AlgorithmTraits, MultiAgentSettings):
         Raises:
             ConfigError: if the config is of no algorithm, or a setting is not allowed.
         """
-        refuse_uncalled(type(self), CONFIG)  # the algorithm makes a config of its own class
+        refuse_uncalled(type(self), "CONFIG")  # the algorithm makes a config of its own class
         if self.algo_class is None:
             raise ConfigError(
                 f"{type(self).__name__} belongs to no algorithm; use e.g. PPOConfig, or give one: "
                 f"{type(self).__name__}(algo_class=MyAlgorithm)"
             )
         if logger_creator is not None:
-            raise ConfigError(f"logger_creator: {compatibility.REFUSED['logger_creator'].why}")
+            raise ConfigError(
+                f"logger_creator: {feature('reference').why_refused('logger_creator')}"
+            )
         config = self.copy(copy_frozen=False) if use_copy else self
         # A mark and no argument: an algorithm of one's own may have a constructor of its own.
         config._is_given_away = True

@@ -10,13 +10,14 @@ from trainables.core.config.estimators import check_methods
 from trainables.core.config.input_shares import SAMPLER, parse_input
 from trainables.core.config.named_dicts import by_name, estimators
 from trainables.core.config.offline import OfflineSettings
-from trainables.core.config.reference.defaults import is_default, refuse_given
-from trainables.core.config.settings import CODE, Settings, is_search_domain, setting
+from trainables.core.config.settings import (
+    CODE,
+    Settings,
+    is_search_domain,
+    refuse_given,
+    setting,
+)
 from trainables.core.errors import ConfigError
-
-OLDER_LIST = "input_evaluation"
-"""The older name of a list of estimators."""
-_PLAYED = "simulation"  # which evaluations do anyway
 
 OF_DATA = ("input_", "input_config", "actions_in_input_normalized")
 """What `evaluation_config` may say of the data that are evaluated on."""
@@ -91,35 +92,3 @@ class EstimationSettings(OfflineSettings):
                 f"off_policy_estimation_methods = {self.off_policy_estimation_methods!r} needs "
                 "recorded data: set input_, or evaluation_config={'input_': …}"
             )
-
-
-def without_older_list(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return values with estimators in the place of the older list `input_evaluation`.
-
-    Raises:
-        ConfigError: for what is none, or if they are given by both names.
-    """
-    if OLDER_LIST not in values:
-        return values
-    found = dict(values)
-    given = found.pop(OLDER_LIST)
-    if not given or is_default(OLDER_LIST, given):
-        return found
-    names = [given] if isinstance(given, str) else given
-    if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
-        raise _not_a_list(given)
-    older = {name: {"type": name} for name in names if name != _PLAYED}
-    newer = found.get("off_policy_estimation_methods") or older
-    if older and newer != older:
-        raise ConfigError(
-            "'off_policy_estimation_methods' is given twice with different values: also as "
-            f"{OLDER_LIST} = {given!r}"
-        )
-    return {**found, "off_policy_estimation_methods": newer}
-
-
-def _not_a_list(given: Any) -> ConfigError:
-    return ConfigError(
-        f"{OLDER_LIST} = {given!r} is not allowed; allowed: a list of 'is', 'wis', 'dm', 'dr', or "
-        "off_policy_estimation_methods in its place"
-    )

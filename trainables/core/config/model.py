@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
+from trainables.core.callables import refuse_uncalled
 from trainables.core.config.conv_filters import check_filters
-from trainables.core.config.reference.defaults import is_model_default
-from trainables.core.config.reference.other_libraries import INSIDE
-from trainables.core.config.reference.uncalled_hooks import MODULE, refuse_uncalled
 from trainables.core.config.settings import CODE, MEMORY, Settings, is_search_domain, setting
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 
 ACTIVATIONS = ("tanh", "relu", "elu", "gelu", "silu", "swish", "leaky_relu", "linear")
 
@@ -100,7 +99,7 @@ class ModelConfig(Settings):
     """Settings of the networks, given as `model={…}`."""
 
     what: ClassVar[str] = "model setting"
-    also_called: ClassVar[Mapping[str, str]] = INSIDE["model"]
+    also_called: ClassVar[str] = "model"
 
     fcnet_hiddens: list[int] = setting(
         [64, 64], "model", "widths of the hidden layers, units", ge=1, le=MAX_WIDTH
@@ -238,7 +237,7 @@ class ModelConfig(Settings):
                 f"custom_model = {custom!r} is not allowed; allowed: 'module:Class' or a class"
             )
         if isinstance(custom, type):
-            refuse_uncalled(custom, MODULE)
+            refuse_uncalled(custom, "MODULE")
         return checked
 
     @classmethod
@@ -292,7 +291,7 @@ def _canonical(values: Mapping[str, Any]) -> dict[str, Any]:
     values = {
         name: value
         for name, value in values.items()
-        if name in ModelConfig.settings() or not is_model_default(name, value)
+        if name in ModelConfig.settings() or not feature("reference").is_model_default(name, value)
     }
     given = {name: value for name, value in values.items() if name not in ALIASES}
     for alias, names in ALIASES.items():
@@ -310,7 +309,7 @@ class OptimizerConfig(Settings):
     """Settings of the optimiser, given as `optimizer={…}`. The learning rate is `lr`."""
 
     what: ClassVar[str] = "optimizer setting"
-    also_called: ClassVar[Mapping[str, str]] = INSIDE["optimizer"]
+    also_called: ClassVar[str] = "optimizer"
 
     type: str = setting(
         "adam",

@@ -18,7 +18,6 @@ from trainables.core.config.policy_specs import (
     policy_specs,
     spec_settings,
 )
-from trainables.core.config.reference.defaults import is_default
 from trainables.core.config.settings import (
     CODE,
     FOLDER,
@@ -29,7 +28,6 @@ from trainables.core.config.settings import (
 )
 from trainables.core.config.shared_encoders import check_shared_encoders
 from trainables.core.errors import ConfigError
-from trainables.core.suggestions import suggestion
 
 OLDER_DICT = "multiagent"
 """The older name of a dict that holds the settings of the section."""
@@ -270,30 +268,3 @@ def _check_replay_mode(given: Any) -> Any:
 
 def _names_code(given: Any) -> bool:
     return isinstance(given, str) and ":" in given
-
-
-def without_older_dict(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return values with the settings of the older dict `multiagent` in its place.
-
-    The reference's defaults in it, or beside it, give way to what is given in the other place.
-
-    Raises:
-        ConfigError: for what is no setting of the section, or is given twice with different values.
-    """
-    if OLDER_DICT not in values:
-        return values
-    found = dict(values)
-    older = found.pop(OLDER_DICT)
-    known = [n for n, s in MultiAgentSettings.settings().items() if s.section == "multi_agent"]
-    if older is not None and not isinstance(older, Mapping):
-        raise ConfigError(f"{OLDER_DICT} = {older!r} is not allowed; allowed: a dict of settings")
-    for name, value in (older or {}).items():
-        if name not in known:
-            hint = suggestion(name, known)
-            raise ConfigError(f"unknown setting {name!r} in {OLDER_DICT}{hint}")
-        if name in found and is_default(name, value):
-            continue
-        if name in found and not is_default(name, found[name]) and found[name] != value:
-            raise ConfigError(f"{name!r} is given twice with different values: also in multiagent")
-        found[name] = value
-    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainables.core.config.estimation import EstimationSettings
-from trainables.core.config.reference.defaults import refuse_given
+from trainables.core.config.settings import refuse_given
 from trainables.core.errors import ConfigError
 
 # What only concerns environments that training steps. Those of evaluations have their own

@@ -8,10 +8,9 @@ from math import ceil
 from typing import Any, ClassVar, Literal
 
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.reference.defaults import refuse_given
 from trainables.core.config.replay import ReplayBufferConfig
 from trainables.core.config.resolved import Resolved, SequenceShape, exact
-from trainables.core.config.settings import Settings, setting
+from trainables.core.config.settings import Settings, refuse_given, setting
 from trainables.core.errors import ConfigError
 
 # What only concerns experience that grows, and what it means for one that does not.

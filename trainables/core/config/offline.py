@@ -15,9 +15,14 @@ from trainables.core.config.input_shares import (
     parse_input,
     plain_paths,
 )
-from trainables.core.config.reference.defaults import refuse_given
 from trainables.core.config.reporting import ReportingSettings
-from trainables.core.config.settings import CODE, MEMORY, contains_search_domain, setting
+from trainables.core.config.settings import (
+    CODE,
+    MEMORY,
+    contains_search_domain,
+    refuse_given,
+    setting,
+)
 from trainables.core.errors import ConfigError
 
 LOGDIR, DATASET = "logdir", "dataset"

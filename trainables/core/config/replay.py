@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from trainables.core.config.reference.other_libraries import INSIDE
 from trainables.core.config.settings import MEMORY, MOST_ROWS, Settings, setting
 from trainables.core.errors import ConfigError
 
@@ -61,7 +60,7 @@ class ReplayBufferConfig(Settings):
     """Settings of the replay buffer, given as `replay_buffer_config={…}`."""
 
     what: ClassVar[str] = "replay_buffer_config setting"
-    also_called: ClassVar[Mapping[str, str]] = INSIDE["replay_buffer_config"]
+    also_called: ClassVar[str] = "replay_buffer_config"
 
     type: str = setting(
         "ReplayBuffer",

@@ -6,8 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trainables.core.config.reference.defaults import is_default, refuse_given
-from trainables.core.config.settings import CODE, MOST_ACTORS, PROCESSES, setting
+from trainables.core.config.settings import (
+    CODE,
+    MOST_ACTORS,
+    PROCESSES,
+    is_given,
+    refuse_given,
+    setting,
+)
 from trainables.core.config.training import TrainingSettings
 from trainables.core.errors import ConfigError
 from trainables.core.logs import LEVELS
@@ -216,7 +222,7 @@ class ReportingSettings(TrainingSettings):
                 "evaluation_parallel_to_training = True needs actors that evaluate: set "
                 "evaluation_num_env_runners, e.g. to 1"
             )
-        if not is_default("evaluation_sample_timeout_s", self.evaluation_sample_timeout_s):
+        if is_given(self, "evaluation_sample_timeout_s"):
             raise ConfigError(
                 f"evaluation_sample_timeout_s = {self.evaluation_sample_timeout_s} has no effect "
                 "without evaluation_num_env_runners: an evaluation in the trial's own process is "

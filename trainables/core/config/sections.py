@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from trainables.core.config.reference.translation import TakesOlderNames
-from trainables.core.config.reference import compatibility
+from trainables.core.config.not_given import SAY_NOTHING, is_one_of
+from trainables.core.config.own_settings import how_to_declare
 from trainables.core.config.settings import Settings
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 
 # What is made of a config when it is first asked for, while it is frozen.
 _MADE = ("_resolved", "_module_configs")
@@ -80,6 +81,63 @@ class Section:
 
 class SettingsDict(Settings):
     """Part of `AlgorithmConfig`: what a dict of settings can do, and read-only configs."""
+
+    @classmethod
+    def _with_entries(cls, values: Mapping[str, Any], present: Any = None) -> dict[str, Any]:
+        """Return values with those that stand for entries of dicts in the dicts.
+
+        Args:
+            values: By the names that they were given under.
+            present: The config so far, the dicts' other entries of which stay; None: there is none.
+
+        Raises:
+            ConfigError: if an entry is given by both names, with different values.
+        """
+        if values.keys() <= cls.settings().keys():
+            return dict(values)
+        return feature("reference").with_entries(cls, values, present)
+
+    @classmethod
+    def _canonical(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values by names of settings, without those that ask for nothing.
+
+        Raises:
+            ConfigError: for a name that is none, or is not supported.
+        """
+        known = cls.settings()
+        for name, value in values.items():
+            is_plain = name in known and not is_one_of(SAY_NOTHING.get(name, ()), value)
+            if not is_plain or (name in cls.without and value != known[name].default):
+                return feature("reference").canonical(cls, values)
+        return dict(values)
+
+    @classmethod
+    def known_names(cls) -> Iterable[str]:
+        return feature("reference").known_names(cls)
+
+    @classmethod
+    def unknown_names(cls, names: Iterable[str]) -> set[str]:
+        """Return those that are no setting of any algorithm, nor any name of the reference's."""
+        return feature("reference").unknown_names(cls, names)
+
+    @classmethod
+    def _called_now(cls, name: str) -> str:
+        return name if name in cls.settings() else str(feature("reference").called_now(name))
+
+    @classmethod
+    def hint(cls, name: str) -> str:
+        words = feature("reference").hint(cls, name)
+        if words is not None:
+            return f"; {words}"
+        return super().hint(name) or how_to_declare(cls, name)
+
+    if not TYPE_CHECKING:  # for mypy every attribute would then exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Older names can be read, too. Called only where there is no such attribute."""
+            if name.startswith("__"):  # what copying asks for
+                raise AttributeError(f"{type(self).__name__}.{name} does not exist")
+            return feature("reference").attribute(self, name)
 
     @classmethod
     def overrides(cls, **values: Any) -> dict[str, Any]:
@@ -190,7 +248,7 @@ class SettingsDict(Settings):
         setattr(self, key, value)
 
 
-class HasSections(TakesOlderNames, SettingsDict):
+class HasSections(SettingsDict):
     """Part of `AlgorithmConfig`: a fluent method for each section of settings."""
 
     # Settings of other sections that the reference has in `.training()` of this algorithm.
@@ -228,9 +286,10 @@ class HasSections(TakesOlderNames, SettingsDict):
         """
         known = type(self).settings()
         for name in values:
-            home = home_section(name, known)
+            older = None if name in known else feature("reference")
+            home = older.section_of(type(self), name) if older else known[name].section
             near = {section, *_SAME_SECTION.get(section, ())}
-            is_older_place = compatibility.ALIAS_SECTIONS.get(name) == section or (
+            is_older_place = (older is not None and older.is_older_place(name, section)) or (
                 section == "training" and name in self.also_in_training
             )
             if home is not None and home not in near and not is_older_place:
@@ -249,16 +308,3 @@ _SAME_SECTION: dict[str, tuple[str, ...]] = {
     "experimental": ("api_stack", "training"),
     "fault_tolerance": ("env_runners",),
 }
-
-
-def home_section(name: str, known: Mapping[str, Any]) -> str | None:
-    """Return the section that a name belongs to, None if it is unknown."""
-    target = compatibility.ALIASES.get(name, name)
-    tables: tuple[Mapping[str, Any], ...] = (
-        known,
-        compatibility.COMPOSITES,
-        compatibility.CONSTANTS,
-        compatibility.PLANNED,
-        compatibility.REFUSED,
-    )
-    return next((str(table[target].section) for table in tables if target in table), None)

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 from trainables.core.suggestions import did_you_mean, nearest_names
 
 MOST_ACTORS = 100_000  # of one kind: each is a bundle in the request for a trial's resources
@@ -260,7 +261,7 @@ class Settings:
     """Base of every settings class: checked assignment and an exact round trip through dicts."""
 
     what: ClassVar[str] = "setting"  # what one entry is called in errors
-    also_called: ClassVar[Mapping[str, str]] = {}  # other libraries' names, for errors
+    also_called: ClassVar[str] = ""  # the dict by which other libraries' names are known
     # Settings of a base class that a subclass does without, each with the reason.
     without: ClassVar[dict[str, str]] = {}
 
@@ -319,8 +320,9 @@ class Settings:
     @classmethod
     def hint(cls, name: str) -> str:
         """Return what a name that is no setting was probably meant to be, to end an error with."""
-        if name in cls.also_called:
-            return f"; here it is {cls.also_called[name]}"
+        here = feature("reference").inside(cls.also_called, name) if cls.also_called else None
+        if here is not None:
+            return f"; here it is {here}"
         near = nearest_names(name, cls.known_names(), most=3, within=0.1)
         near = list(dict.fromkeys(map(cls._called_now, near)))
         known = cls.settings()
@@ -419,6 +421,23 @@ def _declaration(cls: type, field: dataclasses.Field[Any]) -> dict[str, Any] | N
     if callable(field.default_factory):
         default = field.default_factory()
     return {"section": "training", "doc": "", **(inherited or [{}])[0], "default": default}
+
+
+def is_given(settings: Settings, name: str) -> bool:
+    """Tell whether a setting has another value than its default, and than the reference's."""
+    value = getattr(settings, name)
+    is_own = value != type(settings).settings()[name].default
+    return is_own and not feature("reference").is_default(name, value)
+
+
+def refuse_given(settings: Settings, name: str, others: str) -> None:
+    """Refuse a setting that has no effect with what others are, unless it is a default.
+
+    Raises:
+        ConfigError: naming both.
+    """
+    if is_given(settings, name):
+        raise ConfigError(f"{name} = {getattr(settings, name)!r} has no effect with {others}")
 
 
 def is_search_domain(value: Any) -> bool:

@@ -13,11 +13,11 @@ from trainables.core.config.league import check_learners
 from trainables.core.config.line_ups import named_policies
 from trainables.core.config.module_overrides import merge_overrides
 from trainables.core.config.policy_specs import DEFAULT_POLICY, PolicySpec
-from trainables.core.config.reference.who_has import algorithms_where
 from trainables.core.config.settings import is_search_domain
 from trainables.core.config.shared_encoders import check_encoder_groups
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 from trainables.core.suggestions import suggestion
 
 if TYPE_CHECKING:
@@ -274,7 +274,9 @@ def refuse_for_several_agents(config: AlgorithmConfig) -> None:
     """
     why = type(config).several_agents
     if why is not None:
-        able = algorithms_where(lambda kind: getattr(kind, "several_agents", why) is None)
+        able = feature("reference").algorithms_where(
+            lambda kind: getattr(kind, "several_agents", why) is None
+        )
         algorithm = type(config).__name__.removesuffix("Config")
         raise ConfigError(
             f"{algorithm} is not supported with several agents: {why}; allowed: {able}"

@@ -7,8 +7,8 @@ from typing import Any
 
 from trainables.core.config.agent_mapping import named_to_train
 from trainables.core.config.policy_specs import PolicySpec, check_policy_id
-from trainables.core.config.reference.who_has import algorithms_where
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 from trainables.core.suggestions import suggestion
 
 NAME = "shared_encoders"
@@ -97,7 +97,9 @@ def check_encoder_groups(config: Any, policies: Mapping[str, PolicySpec]) -> Non
         return
     said = f"{NAME} = {config.shared_encoders!r}"
     if not type(config).shares_encoders:
-        able = algorithms_where(lambda kind: getattr(kind, "shares_encoders", False))
+        able = feature("reference").algorithms_where(
+            lambda kind: getattr(kind, "shares_encoders", False)
+        )
         raise ConfigError(
             f"{said} is not supported by {type(config).__name__.removesuffix('Config')}, whose "
             f"updates leave each encoder to its policy; allowed: False, or one of {able}"

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from trainables.core.config.entries import check_connectors
-from trainables.core.config.reference.defaults import refuse_given
 from trainables.core.config.sampling import SamplingSettings
 from trainables.core.config.settings import (
     CODE,
@@ -18,6 +17,7 @@ from trainables.core.config.settings import (
     PROCESSES,
     RESOURCES,
     VARIABLES,
+    refuse_given,
     setting,
 )
 from trainables.core.errors import ConfigError

@@ -9,9 +9,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from trainables.core.callables import resolve_callable
+from trainables.core.callables import refuse_uncalled, resolve_callable
 from trainables.core.config.model import OptimizerConfig
-from trainables.core.config.reference.uncalled_hooks import LEARNER, refuse_uncalled
 from trainables.core.config.resolved import CompileOptions
 from trainables.core.data.batch import Batch
 from trainables.core.errors import ConfigError
@@ -523,5 +522,5 @@ def learner_type(given: Any) -> type[Learner]:
             f"learner_class = {given!r} is not allowed; allowed: a subclass of "
             "trainables.core.learning.learner.Learner, or its name as 'module:Name'"
         )
-    refuse_uncalled(found, LEARNER)
+    refuse_uncalled(found, "LEARNER")
     return found

@@ -5,9 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any, NamedTuple
 
-from trainables.core.callables import callable_name, resolve_callable
+from trainables.core.callables import callable_name, refuse_uncalled, resolve_callable
 from trainables.core.config.model import ModelConfig
-from trainables.core.config.reference.uncalled_hooks import MODULE, refuse_uncalled
 from trainables.core.errors import ConfigError
 from trainables.core.networks.modules import PolicyModule
 
@@ -71,7 +70,7 @@ def chosen_module(module: dict[str, Any], model: ModelConfig) -> ModuleChoice:
             f"custom_model = {custom.__qualname__!r} is not allowed; allowed: a subclass of "
             f"{base.__name__}, or a torch.nn.Module that takes the place of the encoder"
         )
-    refuse_uncalled(custom, MODULE)
+    refuse_uncalled(custom, "MODULE")
     own = model.custom_model_config
     rest = {k: v for k, v in model.given.items() if not k.startswith("custom_model")}
     return ModuleChoice(custom, ModelConfig.of(rest), {**options, **own})

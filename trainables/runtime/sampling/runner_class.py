@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from trainables.core.callables import callable_name, resolve_callable
+from trainables.core.callables import callable_name, refuse_uncalled, resolve_callable
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.reference.uncalled_hooks import ENV_RUNNER, refuse_uncalled
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
@@ -62,7 +61,7 @@ def _runner_class(given: str | type | None, fitting: type[Any]) -> type[Any]:
         return fitting
     found = resolve_callable(given) if isinstance(given, str) else given
     if isinstance(found, type) and issubclass(found, fitting):
-        refuse_uncalled(found, ENV_RUNNER)
+        refuse_uncalled(found, "ENV_RUNNER")
         return found
     name = given if isinstance(given, str) else callable_name(given)
     raise ConfigError(

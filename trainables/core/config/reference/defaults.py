@@ -8,22 +8,9 @@ nothing. Any other value is an error as before.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from trainables.core.config.settings import Settings
-from trainables.core.errors import ConfigError
-
-NOT_GIVEN = -1
-"""What the reference has for a name that it no longer reads."""
-
-
-class Named(NamedTuple):
-    """A class or function of the reference, told by its name, since it is not imported."""
-
-    name: str
-
-    def __repr__(self) -> str:
-        return self.name
+from trainables.core.config.not_given import NOT_GIVEN, SAY_NOTHING, Named, is_one_of
 
 
 def _each(names: str, *values: Any) -> dict[str, tuple[Any, ...]]:
@@ -32,18 +19,14 @@ def _each(names: str, *values: Any) -> dict[str, tuple[Any, ...]]:
 
 # Left out wherever they are given: for the setting here they are no value.
 _SAY_NOTHING: dict[str, tuple[Any, ...]] = {
+    **SAY_NOTHING,
     **_each(
-        "env_task_fn always_attach_evaluation_results worker_cls sgd_minibatch_size monitor "
-        "evaluation_num_episodes metrics_smoothing_episodes timesteps_per_iteration "
-        "min_iter_time_s use_critic",
+        "worker_cls sgd_minibatch_size monitor evaluation_num_episodes metrics_smoothing_episodes "
+        "timesteps_per_iteration min_iter_time_s",
         NOT_GIVEN,
     ),
-    **_each("evaluation_config _train_batch_size_per_learner mini_batch_size_per_learner", None),
-    **_each("lr", None),
-    **_each("num_cpus_per_learner", "auto"),
-    **_each("callbacks callbacks_class", Named("DefaultCallbacks"), Named("RLlibCallback")),
-    **_each("policy_mapping_fn", Named("DEFAULT_POLICY_MAPPING_FN")),
-    **_each("policy_map_cache replay_mode", NOT_GIVEN),
+    **_each("_train_batch_size_per_learner mini_batch_size_per_learner", None),
+    "callbacks": SAY_NOTHING["callbacks_class"],
 }
 
 # Of names that are refused, planned, or have one value here; and of settings where they have no
@@ -277,53 +260,25 @@ def defaults_of_model(name: str) -> tuple[Any, ...]:
 
 def says_nothing(name: str, value: Any) -> bool:
     """Tell whether a value stands for "not given", whatever the name is here."""
-    return _is_one_of(_SAY_NOTHING.get(name, ()), value)
+    return is_one_of(_SAY_NOTHING.get(name, ()), value)
 
 
 def is_default(name: str, value: Any) -> bool:
     """Tell whether the reference has this value by default, so that it asks for nothing."""
     if name == "policies" and _is_one_plain_policy(value):
         return True
-    return _is_one_of(defaults_of(name), value)
+    return is_one_of(defaults_of(name), value)
 
 
 def is_model_default(name: str, value: Any) -> bool:
     """Return the same for a key of `model`."""
-    return _is_one_of(_OF_MODEL.get(name, ()), value)
+    return is_one_of(_OF_MODEL.get(name, ()), value)
 
 
 def yields(name: str, value: Any, given: Mapping[str, Any]) -> bool:
     """Whether a default gives way to the name that the reference reads, which is given, too."""
     read, defaults = _YIELD.get(name, ("", ()))
-    return read in given and _is_one_of(defaults, value)
-
-
-def _is_one_of(defaults: tuple[Any, ...], value: Any) -> bool:
-    return any(_same(value, default) for default in defaults)
-
-
-def _same(value: Any, default: Any) -> bool:
-    """Tell whether they are equal; numbers whatever their type, but `True` is not 1."""
-    if isinstance(default, Named):
-        return _name(value) == default.name
-    if isinstance(default, dict):
-        return (
-            isinstance(value, Mapping)
-            and set(value) == set(default)
-            and all(_same(value[key], default[key]) for key in default)
-        )
-    if isinstance(default, list):
-        return isinstance(value, (list, tuple)) and list(value) == default
-    if default is None or isinstance(default, bool):
-        return value is default
-    is_plain = isinstance(value, (int, float, str)) and not isinstance(value, bool)
-    return is_plain and bool(value == default)
-
-
-def _name(value: Any) -> str:
-    """Return the last part of the name of a class or function, which may be given as text."""
-    text = value if isinstance(value, str) else getattr(value, "__qualname__", "")
-    return text.replace(":", ".").rpartition(".")[2]
+    return read in given and is_one_of(defaults, value)
 
 
 def _is_one_plain_policy(value: Any) -> bool:
@@ -338,14 +293,3 @@ def _is_one_plain_policy(value: Any) -> bool:
     elif not isinstance(spec, (list, tuple)):
         spec = [getattr(spec, part, None) for part in _SPEC]
     return not any(spec)
-
-
-def refuse_given(settings: Settings, name: str, others: str) -> None:
-    """Refuse a setting that has no effect with what others are, unless it is a default.
-
-    Raises:
-        ConfigError: naming both.
-    """
-    value = getattr(settings, name)
-    if not is_default(name, value) and value != type(settings).settings()[name].default:
-        raise ConfigError(f"{name} = {value!r} has no effect with {others}")

@@ -5,9 +5,6 @@ One table: imports, Tune's registry, specs, the command line and settings all an
 
 from __future__ import annotations
 
-import sys
-from typing import Any
-
 from trainables.core.config.reference.other_libraries import ALGORITHMS
 
 # What comes later, by the names of settings.
@@ -62,39 +59,5 @@ def whats_become_of(name: str) -> str | None:
     return None
 
 
-def names_not_here() -> list[str]:
-    """Return the names of algorithms of other libraries that are not here."""
-    return [*ALGORITHMS_ABSENT, *ALGORITHMS]
-
-
 def _letters(name: str) -> str:
     return "".join(filter(str.isalnum, name)).lower()
-
-
-_PACKAGES = ("trainables", "tunescape")
-
-
-class Finder:
-    """Comes last of Python's finders: for modules and names that none of them has found."""
-
-    @staticmethod
-    def find_spec(fullname: str, path: Any = None, target: Any = None) -> None:
-        """Raise for what is known not to be here.
-
-        `from trainables import TD3Config` ends here, too: Python looks for a module of that name.
-
-        Raises:
-            ModuleNotFoundError: saying what becomes of it.
-        """
-        package, _, name = fullname.partition(".")
-        if package in _PACKAGES and name.isidentifier():
-            words = whats_become_of(name)
-            if words is not None:
-                # Without its `name`: `from … import …` takes that for a module that may be missing.
-                raise ModuleNotFoundError(f"{fullname}: {words}")
-
-
-def refuse_imports() -> None:
-    """Make imports of what is not here say so, once in a process."""
-    if not any(getattr(finder, "__module__", "") == __name__ for finder in sys.meta_path):
-        sys.meta_path.append(Finder)

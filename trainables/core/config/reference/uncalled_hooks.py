@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from trainables.core.callables import NOT_THEIRS
 from trainables.core.errors import ConfigError
 
 Hooks = Mapping[str, str]
@@ -138,8 +139,6 @@ ENV_RUNNER: Hooks = {
     "assert_healthy": "override ping()",
 }
 
-_OF_SETTING: dict[str, Hooks] = {"learner_class": LEARNER, "env_runner_cls": ENV_RUNNER}
-
 
 def refuse_uncalled(given: type, hooks: Hooks) -> None:
     """Refuse a class that defines methods which nothing calls, neither here nor itself.
@@ -151,7 +150,7 @@ def refuse_uncalled(given: type, hooks: Hooks) -> None:
     Raises:
         ConfigError: naming the class, each method, and what to do instead.
     """
-    classes = [c for c in given.__mro__ if c.__module__.partition(".")[0] not in _NOT_THEIRS]
+    classes = [c for c in given.__mro__ if c.__module__.partition(".")[0] not in NOT_THEIRS]
     defined = dict.fromkeys(
         name for c in classes for name, value in vars(c).items() if name in hooks and _theirs(value)
     )
@@ -165,16 +164,6 @@ def refuse_uncalled(given: type, hooks: Hooks) -> None:
     ]
     if told:
         raise ConfigError("; ".join(told))
-
-
-def check_given(values: Mapping[str, Any]) -> None:
-    """Check the classes among settings; those that are names are looked at when they are found."""
-    for name, hooks in _OF_SETTING.items():
-        if isinstance(values.get(name), type):
-            refuse_uncalled(values[name], hooks)
-
-
-_NOT_THEIRS = ("trainables", "torch", "ray", "builtins", "abc", "typing")
 
 
 def _functions(classes: Sequence[type], hooks: Hooks) -> Iterator[Any]:
@@ -194,7 +183,7 @@ def _function_of(value: Any) -> Any:
 def _theirs(value: Any) -> bool:
     """Whether a user wrote it: Ray copies all methods of a class into the class of its actor."""
     module = getattr(_function_of(value), "__module__", None) or ""
-    return module.partition(".")[0] not in _NOT_THEIRS
+    return module.partition(".")[0] not in NOT_THEIRS
 
 
 def _names_in(function: Any) -> Iterator[str]:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
+from trainables import registry
 from trainables.core.config.settings import Settings
-
-_sources: list[Callable[[], Mapping[str, type[Settings]]]] = []
-
-
-def look_in(configs: Callable[[], Mapping[str, type[Settings]]]) -> None:
-    """Take the config classes of algorithms by name from a function, which is called when asked."""
-    _sources.append(configs)
 
 
 def algorithms_where(holds: Callable[[type[Settings]], bool]) -> str:
     """Return the algorithms of whose config classes something holds, as a list in words."""
     return ", ".join(
         algorithm
-        for configs in _sources
-        for algorithm, config_class in configs().items()
-        if holds(config_class)
+        for algorithm in registry.algorithm_names()
+        if holds(registry.config_class_of(algorithm))
     )
 
 

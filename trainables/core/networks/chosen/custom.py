@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trainables.core.callables import resolve_callable
+from trainables.core.callables import refuse_uncalled, resolve_callable
 from trainables.core.config.model import ModelConfig
-from trainables.core.config.reference.uncalled_hooks import MODULE, refuse_uncalled
 from trainables.core.data.features import Features, FeatureSpec
 from trainables.core.errors import ConfigError
 from trainables.core.networks.encoders import Encoder
@@ -57,7 +56,7 @@ def custom_encoder(
     what = f"custom_model = {getattr(named, '__qualname__', named)!r}"
     if not (inspect.isclass(make) and issubclass(make, nn.Module)):
         raise ConfigError(f"{what} is not allowed; allowed: a class of torch.nn.Module")
-    refuse_uncalled(make, MODULE)
+    refuse_uncalled(make, "MODULE")
     try:
         inspect.signature(make).bind(spec, **settings.custom_model_config)
     except TypeError as error:
