@@ -9,8 +9,8 @@ import pickle
 import pytest
 from every_row import check_rows
 
-from trainables.core.config.reference.default_config import DefaultConfig
 from trainables.core.config.reference.compatibility import ALIASES
+from trainables.core.config.reference.default_config import DefaultConfig
 from trainables.ppo import DEFAULT_CONFIG, PPO
 from trainables.registry import algorithm_names, get_algorithm
 
