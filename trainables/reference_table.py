@@ -15,9 +15,9 @@ from ray import tune
 
 from trainables import registry
 from trainables.algorithm import Algorithm
+from trainables.core.config.agents.league import LeagueConfig
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.exploration import ExplorationConfig
-from trainables.core.config.league import LeagueConfig
 from trainables.core.config.model import ALIASES, MODEL_REFUSED, ModelConfig, OptimizerConfig
 from trainables.core.config.reference import compatibility
 from trainables.core.config.reference.defaults import NOT_GIVEN, defaults_of, defaults_of_model

@@ -22,7 +22,7 @@ from telling_agents import PATTERNS
 from tiers import covering, rarely
 
 from trainables import Algorithm
-from trainables.core.config.module_overrides import module_settings
+from trainables.core.config.agents.module_overrides import module_settings
 from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 

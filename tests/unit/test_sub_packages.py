@@ -161,10 +161,10 @@ def may_import(table: str) -> dict[str, tuple[str, ...]]:
 MAY_IMPORT = may_import(TABLE)
 # Imports for annotations that run against the table, each with its reason.
 ANNOTATIONS = {
-    ("trainables.core.config.several_agents", "trainables.core.config.config"): (
+    ("trainables.core.config.agents.several_agents", "trainables.core.config.config"): (
         "what several settings of a config mean together"
     ),
-    ("trainables.core.config.module_overrides", "trainables.core.config.config"): (
+    ("trainables.core.config.agents.module_overrides", "trainables.core.config.config"): (
         "a module's settings are those of a config class"
     ),
     ("trainables.runtime.callbacks", "trainables.runtime.sampling"): "hooks are given env runners",

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from trainables.core.config.agents.several_agents import refuse_for_several_agents
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.several_agents import refuse_for_several_agents
 from trainables.core.errors import ConfigError
 from trainables.core.features import feature
 from trainables.core.learning.connectors import LearnerConnectors

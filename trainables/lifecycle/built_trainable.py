@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from trainables.core.callables import refuse_uncalled, resolve_callable
-from trainables.core.config.agent_mapping import named_to_train
+from trainables.core.config.agents.agent_mapping import named_to_train
+from trainables.core.config.agents.several_agents import all_policies, config_of_module
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
-from trainables.core.config.several_agents import all_policies, config_of_module
 from trainables.core.errors import ConfigError
 from trainables.core.features import Running, feature, features_of
 from trainables.core.learning.connectors import LearnerConnectors

@@ -21,7 +21,7 @@ from trainables.core.checkpoint import (
     policy_folder,
     save_state,
 )
-from trainables.core.config.agent_mapping import PoliciesToTrain
+from trainables.core.config.agents.agent_mapping import PoliciesToTrain
 from trainables.core.config.settings import CODE
 from trainables.core.data.lazy_mapping import LazyMapping
 from trainables.core.errors import ConfigError

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
+from trainables.core.config.agents.several_agents import all_policies
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.several_agents import all_policies
 from trainables.core.data.spaces import space_mismatch
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.multi_agent.make import AnyVectorEnv, make_slots

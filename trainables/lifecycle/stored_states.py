@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.core.checkpoint import load_state, policy_folder, save_state
-from trainables.core.config.policy_specs import check_policy_id
+from trainables.core.config.agents.policy_specs import check_policy_id
 from trainables.core.data.lazy_mapping import LazyMapping
 
 LEARNERS = "learners"

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from trainables.core.callables import resolve_callable, resolve_function
-from trainables.core.config.agent_mapping import PoliciesToTrain, PolicyMapping
+from trainables.core.config.agents.agent_mapping import PoliciesToTrain, PolicyMapping
 from trainables.core.config.callbacks import HOOKS
 from trainables.core.config.config import CONNECTOR_SETTINGS, AlgorithmConfig
 from trainables.core.config.entries import entries

@@ -11,9 +11,9 @@ from experiments.commands.evaluation.policy_sources import PolicySource, find_po
 from experiments.errors import ExperimentError
 from experiments.spec.paths import shown_path
 from trainables.core.checkpoint import load_part
-from trainables.core.config.agent_mapping import PolicyMapping
-from trainables.core.config.league import MAIN, LeagueConfig
-from trainables.core.config.policy_specs import BUILT_IN
+from trainables.core.config.agents.agent_mapping import PolicyMapping
+from trainables.core.config.agents.league import MAIN, LeagueConfig
+from trainables.core.config.agents.policy_specs import BUILT_IN
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy

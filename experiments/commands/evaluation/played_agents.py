@@ -11,7 +11,7 @@ from experiments.commands.evaluation.played_policy import environment_of
 from experiments.commands.evaluation.policy_sources import PolicySource
 from experiments.errors import ExperimentError
 from trainables.core.callables import UntrustedName, is_findable
-from trainables.core.config.agent_mapping import OTHERS
+from trainables.core.config.agents.agent_mapping import OTHERS
 from trainables.core.own_folders import Everything, is_own
 from trainables.core.policy.policy import Policy
 from trainables.runtime.evaluation.agents import SEVERAL_AGENTS

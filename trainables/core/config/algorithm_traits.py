@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from trainables.core.config.agents.league import LeagueConfig
 from trainables.core.config.exploration import OPTIONS, ExplorationConfig
 from trainables.core.config.intrinsic import (
     INTRINSIC_OPTIONS,
     how_actions_are_chosen,
     is_intrinsic,
 )
-from trainables.core.config.league import LeagueConfig
 from trainables.core.config.model import MEMORIES, ModelConfig, OptimizerConfig
 from trainables.core.config.settings import Settings, is_search_domain
 from trainables.core.errors import ConfigError

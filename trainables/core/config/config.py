@@ -13,27 +13,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from trainables.core.callables import refuse_uncalled, resolve_callable
-from trainables.core.config.algorithm_traits import AlgorithmTraits
-from trainables.core.config.critic_observations import check_critic, critic_key
-from trainables.core.config.estimation import OF_DATA
-from trainables.core.config.exploration import ExplorationConfig, is_per_worker, plain_type
-from trainables.core.config.intrinsic import how_actions_are_chosen, is_intrinsic
-from trainables.core.config.model import ModelConfig, OptimizerConfig
-from trainables.core.config.multi_agent import OLDER_DICT, MultiAgentSettings
-from trainables.core.config.no_env import check_no_env
-from trainables.core.config.own_settings import StaysHere, checked_algorithm
-from trainables.core.config.policy_specs import DEFAULT_POLICY, PolicySpec
-from trainables.core.config.reporting import OF_EVALUATION
-from trainables.core.config.resolved import Resolved
-from trainables.core.config.sections import _OWN, HasSections
-from trainables.core.config.settings import Settings, contains_search_domain, is_search_domain
-from trainables.core.config.several_agents import (
+from trainables.core.config.agents.policy_specs import DEFAULT_POLICY, PolicySpec
+from trainables.core.config.agents.several_agents import (
     Spaces,
     check_multi_agent,
     make_module_config,
     module_overrides,
     multi_agent_setup,
 )
+from trainables.core.config.algorithm_traits import AlgorithmTraits
+from trainables.core.config.critic_observations import check_critic, critic_key
+from trainables.core.config.estimation import OF_DATA
+from trainables.core.config.exploration import ExplorationConfig, is_per_worker, plain_type
+from trainables.core.config.intrinsic import how_actions_are_chosen, is_intrinsic
+from trainables.core.config.model import ModelConfig, OptimizerConfig
+from trainables.core.config.own_settings import StaysHere, checked_algorithm
+from trainables.core.config.policies import OLDER_DICT, MultiAgentSettings
+from trainables.core.config.recorded.no_env import check_no_env
+from trainables.core.config.reporting import OF_EVALUATION
+from trainables.core.config.resolved import Resolved
+from trainables.core.config.sections import _OWN, HasSections
+from trainables.core.config.settings import Settings, contains_search_domain, is_search_domain
 from trainables.core.config.training import check_gpus_per_learner
 from trainables.core.errors import ConfigError
 from trainables.core.features import feature

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trainables.core.config.estimators import check_methods
-from trainables.core.config.input_shares import SAMPLER, parse_input
-from trainables.core.config.named_dicts import by_name, estimators
-from trainables.core.config.offline import OfflineSettings
+from trainables.core.config.agents.named_dicts import by_name, estimators
+from trainables.core.config.experience import OfflineSettings
+from trainables.core.config.recorded.estimators import check_methods
+from trainables.core.config.recorded.input_shares import SAMPLER, parse_input
 from trainables.core.config.settings import (
     CODE,
     Settings,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from trainables.core.config.estimators import DirectMethodSettings
+from trainables.core.config.recorded.estimators import DirectMethodSettings
 from trainables.core.estimation.episodes import RecordedEpisodes
 from trainables.core.estimation.evaluator import Estimate
 from trainables.core.estimation.intervals import NO_INTERVAL, Interval

@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from trainables.core.config.estimators import DoublyRobustSettings
+from trainables.core.config.recorded.estimators import DoublyRobustSettings
 from trainables.core.errors import ConfigError
 from trainables.core.estimation.episodes import RecordedEpisodes, backward_sums
 from trainables.core.estimation.evaluator import Estimate

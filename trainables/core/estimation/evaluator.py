@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from trainables.core.config.estimators import EstimatorSettings, EvaluatorSettings
+from trainables.core.config.recorded.estimators import EstimatorSettings, EvaluatorSettings
 from trainables.core.estimation.episodes import RecordedEpisodes
 from trainables.core.estimation.intervals import Interval
 from trainables.core.estimation.target_policy import TargetPolicy

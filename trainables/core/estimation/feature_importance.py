@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from trainables.core.config.estimators import FeatureImportanceSettings
+from trainables.core.config.recorded.estimators import FeatureImportanceSettings
 from trainables.core.errors import ConfigError
 from trainables.core.estimation.episodes import RecordedEpisodes
 from trainables.core.estimation.evaluator import OfflineEvaluator

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from trainables.core.config.estimators import ImportanceSamplingSettings
+from trainables.core.config.recorded.estimators import ImportanceSamplingSettings
 from trainables.core.estimation.episodes import RecordedEpisodes
 from trainables.core.estimation.evaluator import Estimate, OffPolicyEstimator
 from trainables.core.estimation.importance_weights import ImportanceWeights

@@ -6,7 +6,12 @@ import inspect
 from typing import Any
 
 from trainables.core.callables import resolve_callable
-from trainables.core.config.estimators import check_keywords, known_type, parted, wrong_type
+from trainables.core.config.recorded.estimators import (
+    check_keywords,
+    known_type,
+    parted,
+    wrong_type,
+)
 from trainables.core.estimation.direct_method import DirectMethod
 from trainables.core.estimation.doubly_robust import DoublyRobust
 from trainables.core.estimation.evaluator import OfflineEvaluator

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.config.estimators import QModelSettings
+from trainables.core.config.recorded.estimators import QModelSettings
 from trainables.core.errors import ConfigError
 from trainables.core.estimation.episodes import RecordedEpisodes, backward_sums
 from trainables.core.estimation.evaluator import OffPolicyEstimator

@@ -7,9 +7,9 @@ from typing import Any
 
 from trainables.core.callables import UntrustedName, is_findable
 from trainables.core.checkpoint import CheckpointError
+from trainables.core.config.agents.line_ups import named_policies
+from trainables.core.config.agents.shared_encoders import NAME, without_others
 from trainables.core.config.config import DEFAULT_MODULE_ID
-from trainables.core.config.line_ups import named_policies
-from trainables.core.config.shared_encoders import NAME, without_others
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
 from trainables.lifecycle.restoring.other_modules import without_episodes

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trainables.core.config.agents.policy_specs import RANDOM
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.policy_specs import RANDOM
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import EnvName, env_name

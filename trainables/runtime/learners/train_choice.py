@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from trainables.core.config.agent_mapping import PoliciesToTrain, named_to_train
+from trainables.core.config.agents.agent_mapping import PoliciesToTrain, named_to_train
 from trainables.core.config.config import AlgorithmConfig
 
 T = TypeVar("T")

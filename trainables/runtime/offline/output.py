@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.input_shares import is_code_name
+from trainables.core.config.recorded.input_shares import is_code_name
 from trainables.runtime.offline.episode import DataSpaces
 from trainables.runtime.offline.io_context import IOContext
 from trainables.runtime.offline.own_writer import ColumnsWriter, own_writer

@@ -9,7 +9,7 @@ import pytest
 from refusals import Golden, refusals
 
 from trainables import PPOConfig
-from trainables.core.config.agent_mapping import PolicyMapping
+from trainables.core.config.agents.agent_mapping import PolicyMapping
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.errors import ConfigError
 

@@ -29,10 +29,10 @@ from trainables import (
     PPOConfig,
 )
 from trainables.core.checkpoint import CheckpointError, load_state, save_state
-from trainables.core.config.agent_mapping import PolicyMapping
+from trainables.core.config.agents.agent_mapping import PolicyMapping
+from trainables.core.config.agents.module_overrides import module_settings
+from trainables.core.config.agents.several_agents import refuse_for_several_agents
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.module_overrides import module_settings
-from trainables.core.config.several_agents import refuse_for_several_agents
 from trainables.core.errors import ConfigError
 from trainables.core.trust import doubts_of, refuse, resolved
 

@@ -20,7 +20,7 @@ from trainables import (
     PPOConfig,
     SACConfig,
 )
-from trainables.core.config.input_shares import is_code_name, may_be_reader, parse_input
+from trainables.core.config.recorded.input_shares import is_code_name, may_be_reader, parse_input
 from trainables.core.config.reference import compatibility
 from trainables.core.config.reference.planned import whats_become_of
 from trainables.core.errors import ConfigError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
-from trainables.core.config.multi_agent import OLDER_DICT, MultiAgentSettings
+from trainables.core.config.policies import OLDER_DICT, MultiAgentSettings
 from trainables.core.config.reference import compatibility, three_rates
 from trainables.core.config.reference import defaults as reference_defaults
 from trainables.core.config.reference.learner_dict import without_learner_dict

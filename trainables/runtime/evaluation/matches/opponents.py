@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainables.core.callables import callable_name, resolve_callable
-from trainables.core.config.policy_specs import BUILT_IN
+from trainables.core.config.agents.policy_specs import BUILT_IN
 from trainables.core.errors import ConfigError
 from trainables.core.policy.fixed_policy import FixedPolicy
 from trainables.core.policy.policy import Policy

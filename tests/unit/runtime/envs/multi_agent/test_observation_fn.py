@@ -11,7 +11,7 @@ from agents_play import allowed_actions
 from telling_agents import PATTERNS, TellingAgents, where_of
 
 from trainables import PPOConfig
-from trainables.core.config.policy_specs import PolicySpec
+from trainables.core.config.agents.policy_specs import PolicySpec
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.make import EnvOptions
 from trainables.runtime.envs.multi_agent.make import make_slots

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from trainables.core.config.agent_mapping import PoliciesToTrain, PolicyMapping
-from trainables.core.config.input_shares import SAMPLER, is_code_name
-from trainables.core.config.league import check_learners
-from trainables.core.config.line_ups import named_policies
-from trainables.core.config.module_overrides import merge_overrides
-from trainables.core.config.policy_specs import DEFAULT_POLICY, PolicySpec
+from trainables.core.config.agents.agent_mapping import PoliciesToTrain, PolicyMapping
+from trainables.core.config.agents.league import check_learners
+from trainables.core.config.agents.line_ups import named_policies
+from trainables.core.config.agents.module_overrides import merge_overrides
+from trainables.core.config.agents.policy_specs import DEFAULT_POLICY, PolicySpec
+from trainables.core.config.agents.shared_encoders import check_encoder_groups
+from trainables.core.config.recorded.input_shares import SAMPLER, is_code_name
 from trainables.core.config.settings import is_search_domain
-from trainables.core.config.shared_encoders import check_encoder_groups
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.errors import ConfigError
 from trainables.core.features import feature

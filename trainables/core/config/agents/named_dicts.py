@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from trainables.core.config.estimators import is_known_type
 from trainables.core.config.model import ModelConfig
+from trainables.core.config.recorded.estimators import is_known_type
 from trainables.core.config.settings import CODE, Setting, Settings, is_numbers
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from trainables.core.config.input_shares import (
+from trainables.core.config.recorded.input_shares import (
     SAMPLER,
     InputKey,
     candidates,

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from trainables.core.callables import callable_name, resolve_function
-from trainables.core.config.line_ups import LineUps
-from trainables.core.config.policy_specs import DEFAULT_POLICY
+from trainables.core.config.agents.line_ups import LineUps
+from trainables.core.config.agents.policy_specs import DEFAULT_POLICY
 from trainables.core.errors import ConfigError
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

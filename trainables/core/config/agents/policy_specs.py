@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Never
 
 import gymnasium as gym
 
-from trainables.core.config.named_dicts import by_name, with_arguments
+from trainables.core.config.agents.named_dicts import by_name, with_arguments
 from trainables.core.config.settings import CODE, Settings, is_search_domain, setting
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion

@@ -6,18 +6,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from trainables.core.config.agent_mapping import check_mapping_function, check_to_train_function
-from trainables.core.config.callbacks import CallbackSettings
-from trainables.core.config.league import check_league
-from trainables.core.config.line_ups import ALLOWED, are_line_ups, check_line_ups
-from trainables.core.config.module_overrides import check_overrides
-from trainables.core.config.named_dicts import by_name
-from trainables.core.config.policy_specs import (
+from trainables.core.config.agents.agent_mapping import (
+    check_mapping_function,
+    check_to_train_function,
+)
+from trainables.core.config.agents.league import check_league
+from trainables.core.config.agents.line_ups import ALLOWED, are_line_ups, check_line_ups
+from trainables.core.config.agents.module_overrides import check_overrides
+from trainables.core.config.agents.named_dicts import by_name
+from trainables.core.config.agents.policy_specs import (
     DEFAULT_POLICY,
     check_policy_id,
     policy_specs,
     spec_settings,
 )
+from trainables.core.config.agents.shared_encoders import check_shared_encoders
+from trainables.core.config.callbacks import CallbackSettings
 from trainables.core.config.settings import (
     CODE,
     FOLDER,
@@ -26,7 +30,6 @@ from trainables.core.config.settings import (
     is_search_domain,
     setting,
 )
-from trainables.core.config.shared_encoders import check_shared_encoders
 from trainables.core.errors import ConfigError
 
 OLDER_DICT = "multiagent"
@@ -48,7 +51,7 @@ def _is_data_mapping(value: Any) -> bool:
 class MultiAgentSettings(CallbackSettings):
     """Settings of several agents: which policies there are, whom they act for, which are trained.
 
-    See `core.config.several_agents` for what they mean together.
+    See `core.config.agents.several_agents` for what they mean together.
     """
 
     policies: dict[str, Any] | None = setting(

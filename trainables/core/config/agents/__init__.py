@@ -1,0 +1,1 @@
+"""Settings of several agents: what they mean, their forms and their checks."""
