@@ -100,6 +100,8 @@ FEATURES: dict[str, Known] = {
         ),
     ),
     "callbacks": Known("trainables.runtime.callbacks.feature"),
+    "calls": Known("trainables.core.policy.calls.feature"),
+    "connectors": Known("trainables.core.policy.connectors.feature"),
     "curiosity": Known(
         "trainables.core.curiosity.feature",
         lambda config: config.resolve().intrinsic is not None,
@@ -108,6 +110,8 @@ FEATURES: dict[str, Known] = {
     "estimates": Known("trainables.runtime.offline.estimates"),
     "evaluation": Known("trainables.runtime.evaluation.feature"),
     "reference": Known("trainables.core.config.reference.feature"),
+    "noise": Known("trainables.core.policy.noise"),
+    "shelf": Known("trainables.core.policy.shelf"),
     "export": Known("trainables.lifecycle.exporting"),
     "league": Known("trainables.runtime.league.feature", lambda config: config.league is not None),
     "offline": Known("trainables.runtime.offline.feature"),

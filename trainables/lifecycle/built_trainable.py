@@ -24,7 +24,6 @@ from trainables.core.learning.part import PartHook, Parts, check_parts
 from trainables.core.logs import logger, set_log_level
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
-from trainables.core.policy.shelf import shelf_for
 from trainables.lifecycle import building
 from trainables.lifecycle.agents import encoder_sharing
 from trainables.lifecycle.configuring import Configures, merged, with_one_name_each
@@ -263,7 +262,9 @@ class BuiltTrainable(FolderTrainable):
     ) -> dict[str, Policy]:
         seeds = module_seeds(self.module_slots.module_ids, seed)
         policies = {}
-        shelf = shelf_for(self.config, len(seeds))
+        shelf = None
+        if self.config.policy_map_capacity is not None:
+            shelf = feature("shelf").shelf_for(self.config, len(seeds))
         for module_id, own_seed in seeds.items():
             policies[module_id] = building.make_policy(
                 self.config_of(module_id),

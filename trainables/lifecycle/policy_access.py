@@ -16,9 +16,8 @@ from trainables.core.checkpoint import TRAINABLE
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
 from trainables.core.data.team import PLAYS_AS_TEAM
 from trainables.core.features import feature
+from trainables.core.networks.memory import AnyState
 from trainables.core.own_folders import may_note, note_own
-from trainables.core.policy.calls.action_arguments import AnyState
-from trainables.core.policy.calls.compute_actions import keyed_actions
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle.agents import encoder_sharing
 from trainables.lifecycle.agents.actions import dealt_agents, joined_actions, only
@@ -98,7 +97,7 @@ class PolicyAccess(BuiltTrainable):
         with self._exploring_at(policy, timestep):
             if not isinstance(observations, dict) or _is_batch(observations, policy):
                 return policy.compute_actions(observations, state, **options)
-            return keyed_actions(policy, observations, state, **options)
+            return feature("calls").keyed_actions(policy, observations, state, **options)
 
     def _agents_actions(
         self,
@@ -113,7 +112,7 @@ class PolicyAccess(BuiltTrainable):
         for policy_id, agents in dealt.items():
             policy = self.policies[policy_id]
             with self._exploring_at(policy, timestep):
-                results[policy_id] = keyed_actions(
+                results[policy_id] = feature("calls").keyed_actions(
                     policy,
                     {agent: observations[agent] for agent in agents},
                     only(states, agents),

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from trainables.core.distributions.base import ILLEGAL, Distribution
+from trainables.core.distributions.base import ILLEGAL, ByValue
 from trainables.core.distributions.categorical import (
     Categorical,
     MultiCategorical,
     categorical_sample,
 )
-
-
-class ByValue(Distribution):
-    """The choice of actions by their values: what the inputs are.
-
-    Attributes:
-        epsilon: The present probability of a uniform draw.
-        temperature: The temperature of softmax(Q / tau); 0 is greedy.
-    """
-
-    epsilon: float
-    temperature: float
-
-    @abstractmethod
-    def as_logits(self) -> Distribution:
-        """Return the distribution over the same actions that takes its inputs for logits."""
 
 
 class EpsilonGreedy(Categorical, ByValue):

@@ -30,10 +30,10 @@ from trainables.core.export.policy_graph import (
     observation_names,
 )
 from trainables.core.export.torch_program import TORCH_FILE, torch_program
-from trainables.core.networks.memory import State, state_arrays
-from trainables.core.policy.acting_policy import Acted
+from trainables.core.networks.memory import AnyState, State, state_arrays
+from trainables.core.policy.actable import Acted
 from trainables.core.policy.actions import single_action
-from trainables.core.policy.calls.action_arguments import AnyState, like_given, named_state
+from trainables.core.policy.calls.action_arguments import like_given, named_state
 from trainables.core.policy.calls.compute_actions import Computed, check_allowed
 from trainables.core.policy.policy import Policy
 

@@ -31,6 +31,7 @@ from trainables.core.data.spaces import PLAIN, leaf_spaces, tree_of_leaves
 from trainables.core.errors import ConfigError
 from trainables.core.networks.memory import State
 from trainables.core.networks.modules import PolicyValueModule
+from trainables.core.policy.calls.model_view import one_step
 from trainables.core.policy.policy import Policy
 
 Named = dict[str, Tensor]
@@ -118,7 +119,7 @@ class PolicyGraph(nn.Module):
         features, memory, frames = policy.observations.features_and_state(
             self._stored(inputs, state.pop(PREV_ACTION, None)), state
         )
-        output, memory = policy.one_step(self.module, features, memory)
+        output, memory = one_step(policy, self.module, features, memory)
         actions = policy.distribution.mode(output.dist_inputs)
         after: State = memory | frames
         if PREV_ACTION in self._extras:

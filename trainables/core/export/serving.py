@@ -24,7 +24,11 @@ from trainables.core.export.policy_graph import (
     action_names,
     observation_names,
 )
-from trainables.core.policy.calls.compute_actions import MODULE_ACTIONS
+from trainables.core.policy.calls.compute_actions import (
+    MODULE_ACTIONS,
+    compute_rows,
+    encoded_actions,
+)
 from trainables.core.policy.policy import Policy
 
 Named = np.ndarray | dict[str, np.ndarray]
@@ -71,11 +75,11 @@ def serve(policy: Policy, inputs: Named | Mapping[str, Any], explore: bool = Fal
     obs = tree_of_leaves(policy.observation_space, given)
     check_observation(policy.observation_space, obs, batched=True)
     rows = policy.observations.layout.rows(obs, beside)
-    result = policy.compute_rows(rows, state or None, explore)
+    result = compute_rows(policy, rows, state or None, explore)
     actions, after, extra = result if policy.has_state else (result, {}, {})
     if PREV_ACTION in policy.observations.extra_widths:
         led_to = extra.get(MODULE_ACTIONS, actions)
-        after = after | {PREV_ACTION: policy.observations.encoded_actions(led_to)}
+        after = after | {PREV_ACTION: encoded_actions(policy, led_to)}
     leaves = leaves_of(policy.action_space, actions)
     if set(leaves) == {PLAIN} and not after:
         return np.asarray(actions)

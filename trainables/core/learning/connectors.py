@@ -10,12 +10,7 @@ import numpy as np
 
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
-from trainables.core.policy.connectors.given import (
-    Connector,
-    EnvSpaces,
-    made_connectors,
-    make_connectors,
-)
+from trainables.core.features import feature
 from trainables.core.policy.policy import Policy
 
 _SETTING = "learner_connector"
@@ -31,10 +26,12 @@ class ClipRewards:
         bound: True: the sign of a reward; c: clipped to [-c, c]; [a, b]: to [a, b].
     """
 
+    name = "clip_rewards"
+
     def __init__(self, bound: bool | float | list[float]):
         self._bound = bound
 
-    def __call__(self, rollout: Rollout, policy: Policy) -> Rollout:
+    def apply(self, setting: str, rollout: Rollout, policy: Policy) -> Rollout:
         """Return the rollout with other rewards."""
         if self._bound is True:
             return replace(rollout, rewards=np.sign(rollout.rewards))
@@ -60,14 +57,12 @@ class LearnerConnectors:
     """
 
     def __init__(self, given: Any, clip_rewards: RewardBound = None, policy: Policy | None = None):
-        spaces = None
-        if policy is not None:
-            spaces = EnvSpaces(policy.observation_space, policy.action_space)
-        self._given = make_connectors(given, _SETTING, spaces)
+        self._given: list[Any] = []
+        if given is not None:
+            self._given = feature("connectors").of_learner(given, policy)
         self._connectors = list(self._given)
         if clip_rewards is not None and clip_rewards is not False:
-            clip = Connector("clip_rewards", ClipRewards(clip_rewards), None)
-            self._connectors.insert(0, clip)
+            self._connectors.insert(0, ClipRewards(clip_rewards))
 
     def __call__(self, rollout: Rollout, policy: Policy) -> Rollout:
         """Return what is learned from a rollout.
@@ -81,7 +76,7 @@ class LearnerConnectors:
             if not isinstance(rollout, Rollout):
                 raise ConfigError(
                     f"{_SETTING}: {connector.name} gave a {type(rollout).__name__}, not a Rollout"
-                    f"{made_connectors(_SETTING, rollout)}"
+                    f"{feature('connectors').made_connectors(_SETTING, rollout)}"
                 )
             rewards = np.asarray(rollout.rewards)
             if rewards.shape != shape:
@@ -136,4 +131,4 @@ class LearnerConnectors:
         self.check_state(state)
         for connector, own in zip(self._given, state, strict=True):
             if own is not None:
-                connector.call.set_state(own)  # type: ignore[attr-defined]
+                connector.call.set_state(own)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import cached_property, partial
-from typing import Any, Literal
+from functools import cached_property, partial, wraps
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,6 @@ from trainables.core.learning.members.stacked_stepping import why_not_stacked
 from trainables.core.learning.minibatches import minibatches, shared_minibatches, trained_rows
 from trainables.core.learning.optimizers import make_optimizer
 from trainables.core.learning.ranks import ALONE, Ranks
-from trainables.core.learning.shelved import in_memory
 from trainables.core.learning.stepping import (
     OptimizerOptions,
     Stepping,
@@ -36,7 +35,6 @@ from trainables.core.learning.stepping import (
     ordered_groups,
 )
 from trainables.core.logs import is_debug, logger, shapes
-from trainables.core.policy.shelf import Shelved
 
 Metrics = dict[str, Tensor]
 LossFn = Callable[[Any, Batch], tuple[Tensor, Metrics]]
@@ -57,6 +55,21 @@ Reduction = Literal["mean", "sum"]  # over the rows of a loss
 # of SAC with 256 rows and 256x256 units (55 million) take as long together as one after the other,
 # with 64 rows and networks of 140,000 parameters (9 million) two thirds.
 _MOST_PRODUCTS = 16_000_000
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def in_memory(method: _Method) -> _Method:
+    """Return a method of a learner, which brings back the learner's memory first."""
+
+    @wraps(method)
+    def called(learner: Learner, *args: Any, **kwargs: Any) -> Any:
+        if learner.shelved is not None:
+            learner.shelved.use()
+        return method(learner, *args, **kwargs)
+
+    return cast(_Method, called)
 
 
 class Learner:
@@ -90,10 +103,10 @@ class Learner:
         targets: Target networks by the name of their group.
         networks: Those beside the module.
         ranks: The learners of this module that compute each gradient together.
-        shelved: What its memory comes and goes with, see `shelve_learner`; None: it stays.
+        shelved: What its memory comes and goes with, see `Shelved.add`; None: it stays.
     """
 
-    shelved: Shelved | None = None
+    shelved: Any = None
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,10 @@ from trainables.core.networks.encoders import Encoder, make_encoder
 
 State = dict[str, Tensor]
 """`[B, ...]` by name. Every episode begins with zeros; {} is the state of a feed-forward module."""
+
+AnyState = Mapping[str, Any] | list[Any] | tuple[Any, ...] | None
+"""A recurrent state as users give it: by name, or its parts in the order of these; None begins an
+episode."""
 
 
 def reset_state(state: State, is_first: np.ndarray | Tensor) -> State:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -11,10 +11,23 @@ from torch import Tensor
 
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.networks.memory import State
+from trainables.core.policy.explorers import SlotState
 
-if TYPE_CHECKING:
-    from trainables.core.policy.acting_policy import Acted
-    from trainables.core.policy.explorers import SlotState
+
+class Acted(NamedTuple):
+    """The actions of a batch of observations.
+
+    Attributes:
+        actions: Actions as the distribution gave them, `[N, …]`.
+        env_actions: Actions for the environment: an array, or a tree of arrays, `[N, …]`.
+        inputs: Inputs of the distribution, `[N, num_inputs]`.
+        state: The state after them, `[N, …]` by name; {} if the policy has none.
+    """
+
+    actions: Tensor
+    env_actions: Any
+    inputs: Tensor
+    state: State
 
 
 class SeesObservations(Protocol):

@@ -15,14 +15,12 @@ from torch import Tensor
 
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.data.spaces import leaf_spaces, leaves_of, tree_of_leaves
-from trainables.core.distributions.base import Distribution
+from trainables.core.distributions.base import ByValue, Distribution
 from trainables.core.distributions.build import distribution_for
-from trainables.core.distributions.epsilon_greedy import ByValue
 from trainables.core.distributions.joint import Joint
 from trainables.core.errors import ConfigError
 from trainables.core.networks.memory import State
-from trainables.core.policy.actable import Actable
-from trainables.core.policy.acting_policy import Acted
+from trainables.core.policy.actable import Actable, Acted
 from trainables.core.policy.actions import ActionConnector
 from trainables.core.policy.explorers import Explorer, SlotState
 from trainables.core.policy.policy import Policy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -22,13 +21,11 @@ from trainables.core.data.frame_stack import (
 )
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.data.preprocessor import Preprocessor
-from trainables.core.data.spaces import check_observation, zeros_of
 from trainables.core.distributions.base import Distribution
 from trainables.core.errors import ConfigError
 from trainables.core.networks.memory import State
 from trainables.core.policy.actions import ActionConnector
 from trainables.core.policy.connectors.filter import MeanStdFilter
-from trainables.core.policy.connectors.pipelines import EnvToModule
 
 
 class Observations:
@@ -58,7 +55,7 @@ class Observations:
     def __init__(
         self,
         space: gym.Space,
-        connectors: EnvToModule | None,
+        connectors: Any,
         distribution: Distribution,
         actions: ActionConnector,
         model: ModelConfig,
@@ -74,7 +71,6 @@ class Observations:
         self._seen_space = space if connectors is None else connectors.space
         self.mask_path = self._find_mask(action_mask_key)
         self._check_critic(critic_obs_key)
-        self._critic_key = critic_obs_key
         self._extras = self._previous(model)
         self.layout = ObservationLayout(space, self._extras)
         self.frames = self._make_frames(frame_stack)
@@ -234,35 +230,6 @@ class Observations:
             extras[PREV_REWARD] = np.asarray(rewards)[:, None] * going_on
         return extras
 
-    def encoded_actions(self, actions: Any, *, batched: bool = True) -> np.ndarray:
-        """Return actions as the next observation's row has them, `[B, num_encoded]`.
-
-        Args:
-            actions: Actions as an environment (or a `module_to_env_connector`) is given them.
-            batched: Whether there are several.
-        """
-        stored = self._actions.to_stored(actions, batched=batched)
-        stored = stored if batched else stored.unsqueeze(0)
-        return self._distribution.encode(stored).cpu().numpy()
-
-    def _with_critic_part(self, obs: Any, *, batched: bool) -> Any:
-        """Return observations in which zeros stand for what only the value function sees.
-
-        Whoever acts by a trained policy need not have it.
-        """
-        key = self._critic_key
-        if key is None:
-            return obs
-        if isinstance(obs, list) and batched:
-            return [self._with_critic_part(one, batched=False) for one in obs]
-        if not isinstance(obs, Mapping) or key in obs or not obs:
-            return obs
-        space = self.space.spaces[key]  # type: ignore[attr-defined]  # see `_check_critic`
-        first: Any = obs
-        while isinstance(first, (Mapping, tuple)):
-            first = next(iter(first.values() if isinstance(first, Mapping) else first))
-        return {**obs, key: zeros_of(space, (len(first),) if batched else ())}
-
     @property
     def extra_widths(self) -> dict[str, int]:
         """What is stored beside observations (`@prev_action`, `@prev_reward`), with its width."""
@@ -298,27 +265,6 @@ class Observations:
         stacked, frames = with_last(self._tensors(rows), state[FRAMES])
         memory = {name: part for name, part in state.items() if name != FRAMES}
         return self.features(stacked), memory, {FRAMES: frames}
-
-    def checked_rows(
-        self, obs: Any, prev_action: Any, prev_reward: Any, *, batched: bool
-    ) -> np.ndarray:
-        """Return observations that fit the space as stored rows, `[B, *shape]`."""
-        for name, value, extra in (
-            ("prev_action", prev_action, PREV_ACTION),
-            ("prev_reward", prev_reward, PREV_REWARD),
-        ):
-            if value is not None and extra not in self._extras:
-                raise ConfigError(
-                    f"{name} = {value!r} has no effect: this policy does not look at it"
-                )
-        obs = self._with_critic_part(obs, batched=batched)
-        check_observation(self.space, obs, batched=batched)
-        extras: dict[str, Any] = {}
-        if prev_action is not None:
-            extras[PREV_ACTION] = self.encoded_actions(prev_action, batched=batched)
-        if prev_reward is not None:
-            extras[PREV_REWARD] = np.reshape(np.asarray(prev_reward, np.float32), (-1, 1))
-        return self.layout.rows(obs, extras, batched=batched)
 
 
 def _part(space: gym.Space, key: str) -> gym.Space | None:

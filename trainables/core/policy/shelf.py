@@ -7,10 +7,10 @@ import shutil
 import tempfile
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError
@@ -19,9 +19,15 @@ from torch import Tensor, nn
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
+from trainables.core.features import Feature
+from trainables.core.policy.policy import Policy
 
 Tensors = Callable[[], Iterable[Tensor]]
 """Returns those that there are now: an optimiser makes some of its own as it steps first."""
+
+
+Recipes = Mapping[str, dict[str, Any]]
+"""The arguments of policies, by module id."""
 
 
 class HasModule(Protocol):
@@ -32,6 +38,22 @@ class HasModule(Protocol):
     @property
     def module(self) -> nn.Module:
         """The network, in memory."""
+
+
+class HasMemory(Protocol):
+    """A learner, as far as its memory goes."""
+
+    shelved: Shelved | None
+
+    @property
+    def is_among_others(self) -> bool:
+        """Whether its memory is a part of what several learners have."""
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Yield all that come and go."""
+
+    def keep_apart(self) -> None:
+        """Have memory that no other learner has."""
 
 
 class Shelved:
@@ -59,6 +81,15 @@ class Shelved:
     def use(self) -> None:
         """See that the tensors are in memory, and stay there for now."""
         self.shelf.use(self)
+
+    def add(self, learner: HasMemory) -> None:
+        """Let the memory of the policy's learner come and go with that of the policy."""
+        if learner.shelved is not self:
+            if learner.is_among_others:  # else what comes and goes would be others' memory, too
+                self.use()
+                learner.keep_apart()
+            learner.shelved = self
+            self.sources.append(learner.tensors)
 
     def put_away(self) -> None:
         """Write the tensors, and let go of their memory.
@@ -205,6 +236,29 @@ def shelf_for(
     return shelf
 
 
+def shelved_policies(
+    config: AlgorithmConfig,
+    recipes: Recipes,
+    device: torch.device,
+    shelf: PolicyShelf | None = None,
+) -> dict[str, Policy]:
+    """Return policies of which `policy_map_capacity` are in memory, by module id.
+
+    Args:
+        config: The algorithm's config.
+        recipes: Their arguments.
+        device: What they compute on.
+        shelf: Of the policies that there are already; None makes one if it is needed.
+    """
+    shelf = shelf or shelf_for(config, len(recipes))
+    policies = {}
+    for module_id, recipe in recipes.items():
+        policies[module_id] = Policy(**recipe, device=device)
+        if shelf is not None:
+            shelf.add(policies[module_id])
+    return policies
+
+
 def _give_back_memory() -> None:
     """Let the C library give back to the system what is free between small objects.
 
@@ -239,3 +293,13 @@ def _no_room(file: Path, what: str, error: Exception) -> ConfigError:
         f"policy_map_cache: {file} cannot be {what}: {error}; choose another folder, or a "
         "policy_map_capacity that keeps all policies in memory"
     )
+
+
+class Shelf(Feature):
+    """Keeps some of a process's policies in memory, the others on disk."""
+
+    shelf_for = staticmethod(shelf_for)
+    shelved_policies = staticmethod(shelved_policies)
+
+
+FEATURE = Shelf()

@@ -18,7 +18,7 @@ from trainables.core.checkpoint import TRAINABLE, load_part
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.settings import CODE
 from trainables.core.errors import ConfigError
-from trainables.core.policy.policy_options import checked_options
+from trainables.core.policy.calls.loading import checked_options
 from trainables.core.trust import Doubt, doubts_of
 from trainables.runtime.envs.games.known import is_of_known_package, register
 from trainables.runtime.envs.make import is_name_safe, is_tune_name

@@ -22,7 +22,7 @@ from trainables.core.learning.part import Parts
 from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.logs import logger, set_log_level
 from trainables.core.policy.policy import Policy
-from trainables.core.policy.shelved_policies import shelved_policies
+from trainables.core.policy.shelf import shelved_policies
 from trainables.runtime.devices import chosen_device
 from trainables.runtime.learners.group import LearnerWorker, fetched, make_worker
 from trainables.runtime.learners.process_ranks import (

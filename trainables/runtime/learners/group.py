@@ -25,7 +25,6 @@ from trainables.core.learning.learner import Learner, LossFn
 from trainables.core.learning.part import Parts
 from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.learning.shared_encoders import SharedEncoders
-from trainables.core.learning.shelved import shelve_learner
 from trainables.core.policy.policy import Policy
 
 logger = logging.getLogger("trainables")
@@ -199,7 +198,8 @@ class LearnerWorker:
         self.losses = {m: loss for m, loss in self.losses.items() if m in policies}
         self._encoders = _shared_encoders(config, policies)
         for module_id, learner in self.learners.items():  # the first shelf may just have been made
-            shelve_learner(learner, policies[module_id].shelved)
+            if (shelved := policies[module_id].shelved) is not None:
+                shelved.add(learner)
 
     def reseed(self, seed: int) -> None:
         """Begin new random streams."""
@@ -316,7 +316,8 @@ def make_worker(
         learners = {}
         for m, policy in policies.items():
             learners[m] = make_learner(own[m], policy.module)
-            shelve_learner(learners[m], policy.shelved)  # before another one needs the room
+            if policy.shelved is not None:
+                policy.shelved.add(learners[m])  # before another one needs the room
         parts = {m: make_parts(own[m], policy) for m, policy in policies.items()}
     return LearnerWorker(config, policies, learners, learner_connectors, seed, ranks, parts)
 

@@ -14,7 +14,6 @@ from trainables.core.learning.drawn import Drawn
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.q_sequences import q_sequences
 from trainables.core.learning.ranks import Ranks
-from trainables.core.policy.explorers import ParameterNoise
 from trainables.core.policy.policy import Policy
 from trainables.runtime.learners.group import LearnerWorker
 
@@ -174,10 +173,11 @@ def _batches(worker: LearnerWorker, module_id: str, drawn: Drawn) -> Iterator[Ba
 
 def _adapted_exploration(policy: Policy, batch: Batch, worker: LearnerWorker) -> dict[str, float]:
     """Steer noise on parameters by what it does to actions on replayed observations."""
-    if not isinstance(policy.explorer, ParameterNoise):
+    explorer: Any = policy.explorer
+    if not explorer.is_adapted:
         return {}
     features = tree_of(batch, "features")
     gather = worker.ranks.gather
-    stddev = policy.explorer.adapted(policy.module, features, worker.generator, gather)
+    stddev = explorer.adapted(policy.module, features, worker.generator, gather)
     policy.set_exploration(stddev=stddev)
     return {"stddev": stddev}

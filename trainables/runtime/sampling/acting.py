@@ -10,8 +10,7 @@ from torch import Tensor
 
 from trainables.core.data.state_shapes import like
 from trainables.core.networks.memory import State, reset_state, state_arrays
-from trainables.core.policy.actable import Actable
-from trainables.core.policy.acting_policy import Acted
+from trainables.core.policy.actable import Actable, Acted
 from trainables.runtime.random_streams import draw_seed
 from trainables.runtime.sampling.row_checks import NamesSlots, check_masks, check_observations
 

@@ -7,8 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.policy.policy import Policy
-from trainables.core.policy.shelf import PolicyShelf, shelf_for
-from trainables.core.policy.shelved_policies import Recipes, shelved_policies
+from trainables.core.policy.shelf import PolicyShelf, Recipes, shelf_for, shelved_policies
 from trainables.runtime.devices import runner_device
 from trainables.runtime.sampling.workers import Worker
 

@@ -21,6 +21,7 @@ from trainables.core.data.features import (
 )
 from trainables.core.data.preprocessor import Preprocessor
 from trainables.core.errors import ConfigError
+from trainables.core.policy.calls.model_view import one_step
 from trainables.core.policy.policy import Policy
 
 STATE = spaces.Dict({"sea": spaces.Box(-1, 1, (2,)), "wind": spaces.Discrete(3, start=1)})
@@ -109,7 +110,7 @@ def test_losses_of_either_network_move_nothing_of_the_other(model: dict[str, Any
     made = policy(model)
     rows = made.observations.layout.rows(drawn(6))
     features, state, _ = made.observations.features_and_state(rows, made.initial_state(6))
-    output, _ = made.one_step(made.module, features, state)
+    output, _ = one_step(made, made.module, features, state)
     output.dist_inputs.clamp(-9, 9).square().sum().backward(retain_graph=True)
     moved = {n.partition(".")[0] for n, p in made.module.named_parameters() if p.grad is not None}
     assert moved == {"encoder", "policy_head"}

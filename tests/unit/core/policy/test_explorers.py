@@ -17,7 +17,8 @@ from trainables import SAC, Policy, SACConfig
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.distributions.gaussian import DiagGaussian, SquashedGaussian
 from trainables.core.learning.schedules import scheduled
-from trainables.core.policy.explorers import Explorer, make_explorer, normal
+from trainables.core.policy.explorers import Explorer, make_explorer
+from trainables.core.policy.noise import normal
 from trainables.runtime.sampling.env_runner import EnvRunner
 
 OU: dict[str, Any] = {"type": "OrnsteinUhlenbeckNoise", "base": "mode"}

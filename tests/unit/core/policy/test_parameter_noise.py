@@ -15,7 +15,7 @@ from torch.nn.functional import kl_div
 from trainables import DQN, SAC, Algorithm, Policy
 from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.distributions.gaussian import SquashedGaussian
-from trainables.core.policy.explorers import action_distance, default_target
+from trainables.core.policy.noise import action_distance, default_target
 
 OBS = gym.spaces.Box(-1, 1, (3,), np.float32)
 SPACES = {

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from trainables.core.errors import ConfigError
-
-AnyState = Mapping[str, Any] | list[Any] | tuple[Any, ...] | None
-"""A recurrent state by name, or its parts in the order that `Policy.initial_state` names them."""
+from trainables.core.networks.memory import AnyState
 
 _STATE_IN = "state_in_"
 # What else a batch of samples holds, which acting does not depend on.
@@ -78,7 +76,7 @@ class ActionArguments(NamedTuple):
             warnings.warn(
                 f"no effect on the action: {', '.join(unknown)}; this version knows no such "
                 "argument",
-                stacklevel=4,
+                stacklevel=5,
             )
         return self
 

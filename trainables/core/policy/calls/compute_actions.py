@@ -10,18 +10,17 @@ import torch
 from torch import Tensor
 
 from trainables.core.data.features import PREV_ACTION, PREV_REWARD
+from trainables.core.data.spaces import check_observation, zeros_of
 from trainables.core.errors import ConfigError
-from trainables.core.networks.memory import State, state_arrays
-from trainables.core.networks.modules import PolicyValueModule, unroll_row
+from trainables.core.networks.memory import AnyState, State, state_arrays
 from trainables.core.policy.actable import SeesObservations
-from trainables.core.policy.acting_policy import Acted, ActingPolicy
 from trainables.core.policy.actions import ActionConnector, single_action
 from trainables.core.policy.calls.action_arguments import (
     ActionArguments,
-    AnyState,
     like_given,
     named_state,
 )
+from trainables.core.policy.policy import Policy
 
 MODULE_ACTIONS = "module_actions"
 
@@ -43,210 +42,192 @@ class Computed(NamedTuple):
     extra: dict[str, Any]
 
 
-class ComputesActions(ActingPolicy):
-    """The part of `Policy` that checks observations and states, acts, and says on what grounds."""
+More = tuple[Mapping[str, Any] | None, dict[str, Any]]
+"""A batch of samples that takes the place of arguments, and keywords of other versions."""
 
-    def compute_actions(
-        self,
-        obs: Any = None,
-        state: AnyState = None,
-        *,
-        prev_action: Any = None,
-        prev_reward: Any = None,
-        info: Any = None,
-        input_dict: Mapping[str, Any] | None = None,
-        full_fetch: bool = False,
-        explore: bool | None = None,
-        timestep: int | None = None,
-        episodes: Any = None,
-        unsquash_actions: bool | None = None,
-        clip_actions: bool | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Compute actions for a batch of observations.
 
-        Args:
-            obs: Raw observations `[B, *shape]`; of a Dict or Tuple space a tree of such arrays, or
-                a list of observations.
-            state: The state of a policy that has one, `[B, …]` by name, or a list in the order of
-                `initial_state`; None begins an episode.
-            prev_action: The action before, `[B, …]`, for policies that look at it; None at an
-                episode's start. With a `module_to_env_connector` the one it was given, i.e.
-                `extra["module_actions"]`.
-            prev_reward: The reward of the action before, `[B]`.
-            info: The environment's infos, which callers of the reference pass on: no policy here
-                looks at them.
-            input_dict: A batch of samples with `obs`, `state_in_0`, …, `prev_actions` and
-                `prev_rewards`, instead of `obs`, `state`, `prev_action` and `prev_reward`.
-            full_fetch: Whether to return the state, too, and a dict with `action_dist_inputs`,
-                `action_logp` and, if state values are learned, `vf_preds`. Recurrent policies
-                always do.
-            explore: Whether to sample actions or to take the most likely ones; None: the default.
-            timestep: The number of environment steps so far. Schedules of exploration look at it
-                in `Algorithm.compute_actions`; a policy by itself has no schedule, but the values
-                that it was given last.
-            episodes: Episodes of the reference; like `info` they have no effect.
-            unsquash_actions: Whether to stretch continuous actions from [-1, 1] to the bounds of
-                the action space and clip them, or leave them in the normalised space. None: as
-                `normalize_actions` of the config says.
-            clip_actions: Whether to clip those that are not stretched; None: as the setting says.
-            kwargs: Arguments of other versions: one warning names them.
+def compute_actions(
+    policy: Policy, given: tuple[Any, ...], more: More, explore: bool | None, full_fetch: bool
+) -> Any:
+    """Return what `Policy.compute_actions` does.
 
-        Returns:
-            Actions for the environment, `[B, …]`; with `full_fetch`, or of a recurrent policy, the
-            three.
+    Args:
+        policy: The policy that acts.
+        given: The fields of `ActionArguments`, in order.
+        more: What else was given.
+        explore: Whether to sample actions; None: the default.
+        full_fetch: Whether to return a `Computed` in any case.
+    """
+    arguments = ActionArguments(*given).with_more(*more, _seen(policy))
+    result = _computed(policy, arguments, explore, full_fetch, batched=True)
+    if not isinstance(result, Computed):
+        return result
+    return result._replace(state=like_given(arguments.state, result.state))
 
-        Raises:
-            ConfigError: if observations do not fit the observation space.
-        """
-        given = ActionArguments(
-            obs, state, prev_action, prev_reward, unsquash_actions, clip_actions
-        ).with_more(input_dict, kwargs, self._sees)
-        result = self._computed(given, explore, full_fetch, batched=True)
-        if not isinstance(result, Computed):
-            return result
-        return result._replace(state=like_given(given.state, result.state))
 
-    def compute_single_action(
-        self,
-        obs: Any = None,
-        state: AnyState = None,
-        *,
-        prev_action: Any = None,
-        prev_reward: float | None = None,
-        info: Any = None,
-        input_dict: Mapping[str, Any] | None = None,
-        full_fetch: bool = False,
-        explore: bool | None = None,
-        timestep: int | None = None,
-        episode: Any = None,
-        unsquash_action: bool | None = None,
-        clip_action: bool | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Compute the action for one observation, without a batch axis; see `compute_actions`."""
-        given = ActionArguments(
-            obs, state, prev_action, prev_reward, unsquash_action, clip_action
-        ).with_more(input_dict, kwargs, self._sees)
-        result = self._computed(given, explore, full_fetch, batched=False)
-        if not isinstance(result, Computed):
-            return single_action(self.action_space, result)
-        extra = {k: value[0] for k, value in result.extra.items() if k != MODULE_ACTIONS}
-        if MODULE_ACTIONS in result.extra:
-            extra[MODULE_ACTIONS] = single_action(self.actions.space, result.extra[MODULE_ACTIONS])
-        after = {name: part[0] for name, part in result.state.items()}
-        return Computed(
-            single_action(self.action_space, result.actions), like_given(given.state, after), extra
+def compute_single_action(
+    policy: Policy, given: tuple[Any, ...], more: More, explore: bool | None, full_fetch: bool
+) -> Any:
+    """Return what `Policy.compute_single_action` does; see `compute_actions`."""
+    arguments = ActionArguments(*given).with_more(*more, _seen(policy))
+    result = _computed(policy, arguments, explore, full_fetch, batched=False)
+    space = policy.action_space
+    if not isinstance(result, Computed):
+        return single_action(space, result)
+    extra = {k: value[0] for k, value in result.extra.items() if k != MODULE_ACTIONS}
+    if MODULE_ACTIONS in result.extra:
+        extra[MODULE_ACTIONS] = single_action(policy.actions.space, result.extra[MODULE_ACTIONS])
+    after = {name: part[0] for name, part in result.state.items()}
+    return Computed(single_action(space, result.actions), like_given(arguments.state, after), extra)
+
+
+def _seen(policy: Policy) -> list[str]:
+    """Return the columns of a batch of samples that a policy looks at besides observations."""
+    seen = {PREV_ACTION: "prev_actions", PREV_REWARD: "prev_rewards"}
+    return [seen[name] for name in policy.observations.extra_widths]
+
+
+def _computed(
+    policy: Policy,
+    given: ActionArguments,
+    explore: bool | None,
+    full_fetch: bool,
+    *,
+    batched: bool,
+) -> Any:
+    """Compute actions `[B, …]`, of a batch of one if the arguments are not batched."""
+    rows = checked_rows(policy, given.obs, given.prev_action, given.prev_reward, batched=batched)
+    names = list(policy.initial_state(1)) if policy.has_state else []
+    before = named_state(given.state, names)
+    if not batched:
+        before = {name: _tensor(part)[None] for name, part in before.items()}
+    actions = policy.actions.scaled(given.unsquash, given.clip)
+    if actions is not policy.actions and policy.module_to_env is not None:
+        raise ConfigError(
+            "unsquash_action and clip_action cannot be changed before a "
+            "module_to_env_connector, which takes actions as the config makes them; "
+            f"full_fetch=True has what it is given as extra[{MODULE_ACTIONS!r}]"
         )
+    return compute_rows(policy, rows, before, explore, full_fetch, actions)
 
-    @property
-    def _sees(self) -> list[str]:
-        """The columns of a batch of samples that it looks at besides observations and state."""
-        seen = {PREV_ACTION: "prev_actions", PREV_REWARD: "prev_rewards"}
-        return [seen[name] for name in self.observations.extra_widths]
 
-    def _computed(
-        self, given: ActionArguments, explore: bool | None, full_fetch: bool, *, batched: bool
-    ) -> Any:
-        """Compute actions `[B, …]`, of a batch of one if the arguments are not batched."""
-        rows = self.observations.checked_rows(
-            given.obs, given.prev_action, given.prev_reward, batched=batched
+def compute_rows(
+    policy: Policy,
+    rows: np.ndarray,
+    state: Mapping[str, Any] | None = None,
+    explore: bool | None = None,
+    full_fetch: bool = False,
+    actions: ActionConnector | None = None,
+) -> Any:
+    """Compute actions for observations as they are stored; see `Policy.compute_actions`.
+
+    Args:
+        policy: The policy that acts.
+        rows: Observations with their extras, `[B, *shape]`.
+        state: The state, `[B, …]` by name; {} and None begin an episode.
+        explore: Whether to sample actions; None: the default.
+        full_fetch: Whether to return a `Computed` in any case.
+        actions: Makes actions for the environment; None: the policy's own connector.
+    """
+    explore = policy.explore if explore is None else explore
+    before = checked_state(policy, state, len(rows))
+    check_allowed(policy.observations, rows)
+    acted = policy.act(rows, explore, policy.generator, before)
+    env_actions = acted.env_actions
+    if actions is not None and actions is not policy.actions:
+        env_actions = actions(acted.actions)
+    if not (full_fetch or policy.has_state):
+        return env_actions
+    extra: dict[str, Any] = policy.policy_outputs(rows, before, acted)
+    if policy.module_to_env is not None:
+        extra[MODULE_ACTIONS] = policy.actions(acted.actions)
+    return Computed(env_actions, state_arrays(acted.state), extra)
+
+
+def checked_state(policy: Policy, state: Mapping[str, Any] | None, batch_size: int) -> State:
+    """Return a state `[B, …]` as tensors; that of an episode's start if there is none.
+
+    Raises:
+        ConfigError: if it is not of this policy.
+    """
+    initial = policy.initial_state(batch_size)
+    if not state:
+        return initial
+    if set(state) != set(initial):
+        raise ConfigError(
+            f"state {sorted(state)} does not fit the policy's {sorted(initial)}"
+            + ("" if policy.has_state else ": it is not recurrent")
         )
-        names = list(self.initial_state(1)) if self.has_state else []
-        before = named_state(given.state, names)
-        if not batched:
-            before = {name: _tensor(part)[None] for name, part in before.items()}
-        actions = self.actions.scaled(given.unsquash, given.clip)
-        if actions is not self.actions and self.module_to_env is not None:
+    given = {name: _tensor(part) for name, part in state.items()}
+    for name, part in given.items():
+        if part.shape != initial[name].shape:
             raise ConfigError(
-                "unsquash_action and clip_action cannot be changed before a "
-                "module_to_env_connector, which takes actions as the config makes them; "
-                f"full_fetch=True has what it is given as extra[{MODULE_ACTIONS!r}]"
+                f"state {name!r} has shape {tuple(part.shape)}, the policy's has "
+                f"{tuple(initial[name].shape)}"
             )
-        return self.compute_rows(rows, before, explore, full_fetch, actions)
+    return {name: part.to(initial[name]) for name, part in given.items()}
 
-    def compute_rows(
-        self,
-        rows: np.ndarray,
-        state: Mapping[str, Any] | None = None,
-        explore: bool | None = None,
-        full_fetch: bool = False,
-        actions: ActionConnector | None = None,
-    ) -> Any:
-        """Compute actions for observations as they are stored; see `compute_actions`.
 
-        Args:
-            rows: Observations with their extras, `[B, *shape]`.
-            state: The state, `[B, …]` by name; {} and None begin an episode.
-            explore: Whether to sample actions; None: the default.
-            full_fetch: Whether to return a `Computed` in any case.
-            actions: Makes actions for the environment; None: the policy's own connector.
-        """
-        explore = self.explore if explore is None else explore
-        before = self.checked_state(state, len(rows))
-        check_allowed(self.observations, rows)
-        acted = self.act(rows, explore, self._generator, before)
-        env_actions = acted.env_actions
-        if actions is not None and actions is not self.actions:
-            env_actions = actions(acted.actions)
-        if not (full_fetch or self.has_state):
-            return env_actions
-        extra: dict[str, Any] = self.policy_outputs(rows, before, acted)
-        if self.module_to_env is not None:
-            extra[MODULE_ACTIONS] = self.actions(acted.actions)
-        return Computed(env_actions, state_arrays(acted.state), extra)
+def checked_rows(
+    policy: Policy,
+    obs: Any,
+    prev_action: Any = None,
+    prev_reward: Any = None,
+    *,
+    batched: bool,
+) -> np.ndarray:
+    """Return observations that fit the policy's space as stored rows, `[B, *shape]`.
 
-    def policy_outputs(self, rows: np.ndarray, state: State, acted: Acted) -> dict[str, np.ndarray]:
-        """Return what led to actions: `action_dist_inputs`, `action_logp`, `vf_preds`, `[B, …]`.
+    Raises:
+        ConfigError: if they do not fit, or the policy does not look at what is given beside them.
+    """
+    layout, sees = policy.observations.layout, policy.observations.extra_widths
+    for name, value, extra in (
+        ("prev_action", prev_action, PREV_ACTION),
+        ("prev_reward", prev_reward, PREV_REWARD),
+    ):
+        if value is not None and extra not in sees:
+            raise ConfigError(f"{name} = {value!r} has no effect: this policy does not look at it")
+    obs = _with_critic_part(policy, obs, batched=batched)
+    check_observation(policy.observation_space, obs, batched=batched)
+    extras: dict[str, Any] = {}
+    if prev_action is not None:
+        extras[PREV_ACTION] = encoded_actions(policy, prev_action, batched=batched)
+    if prev_reward is not None:
+        extras[PREV_REWARD] = np.reshape(np.asarray(prev_reward, np.float32), (-1, 1))
+    return layout.rows(obs, extras, batched=batched)
 
-        A policy that learns no state values has no `vf_preds`.
 
-        Args:
-            rows: The observations that were acted on.
-            state: The state before them.
-            acted: The result of `act`.
-        """
-        outputs = {
-            "action_dist_inputs": acted.inputs.cpu().numpy(),
-            "action_logp": self.distribution.logp(acted.inputs, acted.actions).cpu().numpy(),
-        }
-        if isinstance(self.module, PolicyValueModule):
-            outputs["vf_preds"] = self._values(self.module, rows, state).cpu().numpy()
-        return outputs
+def encoded_actions(policy: Policy, actions: Any, *, batched: bool = True) -> np.ndarray:
+    """Return actions as the next observation's row has them, `[B, num_encoded]`.
 
-    @torch.inference_mode()
-    def _values(self, module: PolicyValueModule, rows: np.ndarray, state: State) -> Tensor:
-        """Return the values `[B]` of rows with the state before them."""
-        module.set_noise(None)
-        features, state, _ = self.observations.features_and_state(rows, state)
-        if not self.is_recurrent:
-            return module.value(features)
-        output, _ = unroll_row(module.unroll, features, state)
-        values: Tensor = output.values[0]
-        return values
+    Args:
+        policy: The policy that looks at them.
+        actions: Actions as an environment (or a `module_to_env_connector`) is given them.
+        batched: Whether there are several.
+    """
+    stored = policy.actions.to_stored(actions, batched=batched)
+    stored = stored if batched else stored.unsqueeze(0)
+    return policy.distribution.encode(stored).cpu().numpy()
 
-    def checked_state(self, state: Mapping[str, Any] | None, batch_size: int) -> State:
-        """Return a state `[B, …]` as tensors; that of an episode's start if there is none.
 
-        Raises:
-            ConfigError: if it is not of this policy.
-        """
-        initial = self.initial_state(batch_size)
-        if not state:
-            return initial
-        if set(state) != set(initial):
-            raise ConfigError(
-                f"state {sorted(state)} does not fit the policy's {sorted(initial)}"
-                + ("" if self.has_state else ": it is not recurrent")
-            )
-        given = {name: _tensor(part) for name, part in state.items()}
-        for name, part in given.items():
-            if part.shape != initial[name].shape:
-                raise ConfigError(
-                    f"state {name!r} has shape {tuple(part.shape)}, the policy's has "
-                    f"{tuple(initial[name].shape)}"
-                )
-        return {name: part.to(initial[name]) for name, part in given.items()}
+def _with_critic_part(policy: Policy, obs: Any, *, batched: bool) -> Any:
+    """Return observations in which zeros stand for what only the value function sees.
+
+    Whoever acts by a trained policy need not have it.
+    """
+    key = policy.options["critic_obs_key"]
+    if key is None:
+        return obs
+    if isinstance(obs, list) and batched:
+        return [_with_critic_part(policy, one, batched=False) for one in obs]
+    if not isinstance(obs, Mapping) or key in obs or not obs:
+        return obs
+    space = policy.observation_space.spaces[key]  # type: ignore[attr-defined]  # it is a Dict
+    first: Any = obs
+    while isinstance(first, (Mapping, tuple)):
+        first = next(iter(first.values() if isinstance(first, Mapping) else first))
+    return {**obs, key: zeros_of(space, (len(first),) if batched else ())}
 
 
 def check_allowed(observations: SeesObservations, rows: np.ndarray) -> None:
@@ -262,7 +243,7 @@ def check_allowed(observations: SeesObservations, rows: np.ndarray) -> None:
 
 
 def keyed_actions(
-    policy: ComputesActions,
+    policy: Policy,
     observations: Mapping[Any, Any],
     states: Any = None,
     *,
@@ -312,7 +293,7 @@ def keyed_actions(
     return Computed(by_key, after, result.extra)
 
 
-def _batched(policy: ComputesActions, states: list[AnyState]) -> dict[str, np.ndarray]:
+def _batched(policy: Policy, states: list[AnyState]) -> dict[str, np.ndarray]:
     """Return one state `[B, …]` of those of single observations; zeros begin an episode."""
     start = policy.get_initial_state()
     single = [named_state(state, start) or start for state in states]

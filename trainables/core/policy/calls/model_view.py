@@ -14,13 +14,17 @@ from torch import Tensor, nn
 
 from trainables.core.data.features import VECTOR, Features, action_mask_of
 from trainables.core.errors import ConfigError
-from trainables.core.networks.memory import State
-from trainables.core.networks.modules import unroll_row, with_values
+from trainables.core.networks.memory import AnyState, State
+from trainables.core.networks.modules import (
+    PolicyModule,
+    PolicyValueModule,
+    unroll_row,
+    with_values,
+)
 from trainables.core.networks.q_network import QNetwork
-from trainables.core.policy.calls.action_arguments import AnyState, like_given, named_state
-
-if TYPE_CHECKING:
-    from trainables.core.policy.policy import Policy
+from trainables.core.policy.calls.action_arguments import like_given, named_state
+from trainables.core.policy.calls.compute_actions import checked_rows, checked_state
+from trainables.core.policy.policy import Policy
 
 _Q = "belongs to DQN, whose networks give action values; policy.forward(obs) has what these give"
 # Names of the reference's models that are not here, with what to call.
@@ -40,6 +44,18 @@ _INSTEAD = {
     "import_from_h5": "is policy.set_weights(weights) here",
 }
 _COLUMNS = ("Layer (type)", "Weights", "Param #")
+
+
+class PolicyOutput(NamedTuple):
+    """What the networks of a policy say of observations.
+
+    Attributes:
+        dist_inputs: Inputs of the action distribution, `[B, num_inputs]`.
+        values: State values, `[B]`; None of a policy that learns none, as of DQN and SAC.
+    """
+
+    dist_inputs: Tensor
+    values: Tensor | None
 
 
 class LayerView:
@@ -163,7 +179,7 @@ class ModelView(LayerView):
         return LayerView(self._module, "policy.model.base_model")
 
     def _forward(self, features: Features, state: State) -> tuple[Tensor, Tensor | None, State]:
-        output, state = self._policy.one_step(self._policy.module, features, state)
+        output, state = one_step(self._policy, self._policy.module, features, state)
         return output.dist_inputs, output.values, state
 
     def _takes(self, given: Mapping[str, Any]) -> bool:
@@ -176,11 +192,11 @@ class ModelView(LayerView):
         names = policy.initial_state(1)
         vectors = self._vectors(obs)
         if vectors is not None:
-            before = policy.checked_state(named_state(state, names), len(vectors))
+            before = checked_state(policy, named_state(state, names), len(vectors))
             normalise = policy.observations.filter
             return (vectors if normalise is None else normalise(vectors)), before, {}
-        rows = policy.observations.checked_rows(obs, None, None, batched=True)
-        before = policy.checked_state(named_state(state, names), len(rows))
+        rows = checked_rows(policy, obs, batched=True)
+        before = checked_state(policy, named_state(state, names), len(rows))
         return policy.observations.features_and_state(rows, before)
 
     def _vectors(self, obs: Any) -> Tensor | None:
@@ -278,6 +294,44 @@ class QModelView(ModelView):
                 "actions are masked: model_out must be that of the last model({'obs': …})"
             )
         return features
+
+
+def model_view(policy: Policy) -> ModelView:
+    """Return the networks of a policy with the methods of the reference's models."""
+    return QModelView(policy) if isinstance(policy.module, QNetwork) else ModelView(policy)
+
+
+@torch.inference_mode()
+def forward(policy: Policy, obs: Any) -> PolicyOutput:
+    """Return what the networks of a policy say of raw observations; see `Policy.forward`."""
+    policy.module.set_noise(None)
+    rows = checked_rows(policy, obs, batched=True)
+    features, state, _ = policy.observations.features_and_state(
+        rows, policy.initial_state(len(rows))
+    )
+    return one_step(policy, policy.module, features, state)[0]
+
+
+def one_step(
+    policy: Policy, module: PolicyModule, features: Features, state: State
+) -> tuple[PolicyOutput, State]:
+    """Return what a module says of features `[N, …]`, and its state after them.
+
+    Args:
+        policy: The policy.
+        module: The policy's module, or a copy of it.
+        features: The features of N slots at one step.
+        state: The memory's state before the step, `[N, …]` by name; {} without a memory.
+    """
+    if not isinstance(module, PolicyValueModule):
+        if not policy.is_recurrent:
+            return PolicyOutput(module.dist_inputs(features), None), {}
+        inputs, state = unroll_row(module.unroll_inputs, features, state)
+        return PolicyOutput(inputs[0], None), state
+    if not policy.is_recurrent:
+        return PolicyOutput(*module(features)), {}
+    output, state = unroll_row(module.unroll, features, state)
+    return PolicyOutput(output.dist_inputs[0], output.values[0]), state
 
 
 def summary_of(module: nn.Module, name: str) -> str:

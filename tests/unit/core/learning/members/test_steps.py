@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,9 +22,9 @@ from trainables.core.learning.members.company import NotTogetherError, in_compan
 from trainables.core.learning.members.lifted_loss import lifts
 from trainables.core.learning.members.request import StepRequest
 from trainables.core.learning.members.together import Members
-from trainables.core.learning.shelved import shelve_learner
 from trainables.core.networks.q_network import QNetwork
 from trainables.core.networks.soft_actor_critic import SoftActorCritic
+from trainables.core.policy.shelf import PolicyShelf, Shelved
 from trainables.dqn import DQNOptions, dqn_loss
 from trainables.sac import discrete_sac_loss, sac_loss
 
@@ -277,17 +278,14 @@ def test_what_a_member_hands_out_is_a_copy_of_its_own_alone() -> None:
     torch.testing.assert_close(kept["targets"]["q"], before, rtol=0, atol=0)
 
 
-class _Shelf:
-    """Stands for what a policy's memory comes and goes with."""
-
-    def __init__(self) -> None:
-        self.sources: list[Any] = []
+class Shelved(Shelved):
+    """What a policy's memory comes and goes with, always in memory."""
 
     def use(self) -> None:
         pass
 
 
-def test_whose_memory_comes_and_goes_has_memory_of_its_own() -> None:
+def test_whose_memory_comes_and_goes_has_memory_of_its_own(tmp_path: Path) -> None:
     made = [dqn(seed, noisy=True) for seed in range(2)]
     one = made[0][0]
     program = Members([m[0] for m in made])
@@ -299,7 +297,7 @@ def test_whose_memory_comes_and_goes_has_memory_of_its_own() -> None:
 
     before = [part.clone() for part in state(one)]
     assert memory(one) & memory(made[1][0])
-    shelve_learner(one, _Shelf())  # type: ignore[arg-type]
+    Shelved(PolicyShelf(1, str(tmp_path)), tmp_path / "file").add(one)
     assert one.why_alone() == "its policy is on disk while others learn"
     assert not memory(one) & memory(made[1][0])
     for mine, other in zip(state(one), before, strict=True):

@@ -1,16 +1,32 @@
-"""The options of a stored policy: checked, and only what is harmless or trusted."""
+"""Policies from folders: of their options only what is harmless or trusted is made."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any
 
+import torch
+
+from trainables.core.checkpoint import (
+    CHECKPOINT_FILE,
+    AnyCheckpoint,
+    CheckpointError,
+    check_whole,
+    load_state,
+    local_folder,
+    only_policy_folder,
+)
 from trainables.core.config.environment import EnvironmentSettings
 from trainables.core.config.exploration import ExplorationConfig
 from trainables.core.config.model import ModelConfig
 from trainables.core.config.sampling import SamplingSettings
 from trainables.core.config.settings import Settings, is_numbers
-from trainables.core.trust import Doubt, doubts_of, refuse, resolved
+from trainables.core.errors import ConfigError
+from trainables.core.own_folders import trust_in
+from trainables.core.policy.policy import POLICY_FILE, Policy
+from trainables.core.trust import Doubt, NotTrusted, doubts_of, refuse, resolved
 
 # Settings of an algorithm that are handed to its policy as they are, by the class that has them.
 _SHARED: dict[type[Settings], tuple[str, ...]] = {
@@ -28,6 +44,50 @@ _SHARED: dict[type[Settings], tuple[str, ...]] = {
         "explore",
     ),
 }
+
+
+def load(
+    policy_class: type[Policy],
+    folder: AnyCheckpoint,
+    device: torch.device | str,
+    trust: Collection[str],
+) -> Policy:
+    """Return the policy of a folder; see `Policy.load`."""
+    try:
+        with local_folder(folder) as path:
+            return _load(policy_class, path, device, trust)
+    except NotTrusted as error:
+        raise error.with_traceback(None) from None
+
+
+def _load(
+    policy_class: type[Policy], path: Path, device: torch.device | str, trust: Collection[str]
+) -> Policy:
+    is_policy, is_checkpoint = (
+        os.path.lexists(path / name) for name in (f"{POLICY_FILE}.json", CHECKPOINT_FILE)
+    )
+    if is_checkpoint and not is_policy:
+        path = only_policy_folder(path)
+    check_whole(path)
+    trust = trust_in(path, POLICY_FILE, trust)
+    state = load_state(path, POLICY_FILE)
+    what = f"policy {path}"
+    try:
+        policy = policy_class(
+            state["observation_space"],
+            state["action_space"],
+            **trusted_options(state["options"], trust, what),
+            metadata=state["metadata"],
+            device=device,
+            weights=state["weights"],
+        )
+        policy.set_state(state)
+    except CheckpointError:
+        raise
+    except Exception as error:  # of whatever the values in a file can be
+        told = str(error) if isinstance(error, ConfigError) else repr(error)
+        raise CheckpointError(f"{what} is damaged: {told}") from error
+    return policy
 
 
 def trusted_options(options: dict[str, Any], trust: Collection[str], what: str) -> dict[str, Any]:
