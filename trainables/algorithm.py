@@ -20,7 +20,7 @@ from trainables.core.features import feature
 from trainables.core.learning.schedules import scheduled
 from trainables.core.logs import is_debug, logger
 from trainables.core.reported_metrics import Reported, older_names
-from trainables.lifecycle.checkpointing import Checkpointing
+from trainables.lifecycle.checkpoints import Checkpointing
 from trainables.lifecycle.folder_trainable import running
 from trainables.runtime.envs.make import env_name
 from trainables.runtime.metrics import reserved

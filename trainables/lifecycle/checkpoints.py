@@ -38,10 +38,10 @@ from trainables.core.trust import (
 from trainables.lifecycle.agents import encoder_sharing
 from trainables.lifecycle.agents.chosen_policies import Chosen
 from trainables.lifecycle.folder_trainable import running
-from trainables.lifecycle.policy_access import PolicyAccess
+from trainables.lifecycle.policies import PolicyAccess
 from trainables.lifecycle.restoring.other_modules import fitted_state
 from trainables.lifecycle.restoring.own_classes import Classes, classes_of, named_classes
-from trainables.lifecycle.stored_states import (
+from trainables.lifecycle.restoring.stored_states import (
     in_one_piece,
     with_parts_of_policies,
     write_learners,
