@@ -504,7 +504,7 @@ class OffPolicy(Algorithm):
         return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        if "replay" not in state and self._is_clone_of(state):
+        if "replay" not in state and self.is_clone_of(state):
             raise ConfigError(
                 "store_buffer_in_checkpoints = False: a clone of another trial (population-based "
                 "training) would train on an empty replay buffer; set it to True"
@@ -521,5 +521,5 @@ class OffPolicy(Algorithm):
             )
             return
         self.experience.set_state(state["replay"])
-        if self._is_clone_of(state):
-            self.experience.reseed(self._clone_streams().storage)
+        if self.is_clone_of(state):
+            self.experience.reseed(self.clone_streams().storage)

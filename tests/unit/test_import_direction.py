@@ -21,7 +21,6 @@ BELOW_ALGORITHM = ("trainables.core", "trainables.runtime", "trainables.registry
 # What algorithm.py is put together from.
 PARTS_OF_ALGORITHM = (
     "trainables.lifecycle.building",
-    "trainables.lifecycle.built_trainable",
     "trainables.lifecycle.checkpoints",
     "trainables.lifecycle.configuring",
     "trainables.lifecycle.agents.encoder_sharing",

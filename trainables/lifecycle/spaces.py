@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import NamedTuple
@@ -10,10 +10,10 @@ from typing import NamedTuple
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
-from trainables.core.config.agents.several_agents import all_policies
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.spaces import space_mismatch
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 from trainables.runtime.envs.multi_agent.make import AnyVectorEnv, make_slots
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 
@@ -42,10 +42,10 @@ def policy_spaces(
     """
     if env is not None:
         found = Spaces(env.single_observation_space, env.single_action_space)
-        return _overridden(config, found, "the environment's")
+        return overridden(config, found, "the environment's")
     said = of_data()
     if said is not None:
-        return _overridden(config, Spaces(*said), "the data's")
+        return overridden(config, Spaces(*said), "the data's")
     if config.observation_space is not None and config.action_space is not None:
         return Spaces(config.observation_space, config.action_space)
     if config.evaluation_env is None:
@@ -53,7 +53,7 @@ def policy_spaces(
             "nothing says the spaces: set observation_space and action_space, or env, or an "
             "environment to evaluate in (evaluation_config: {env: …}), which has them, too"
         )
-    return _overridden(config, _evaluation_spaces(config), "the environment's")
+    return overridden(config, _evaluation_spaces(config), "the environment's")
 
 
 def module_spaces(
@@ -76,47 +76,13 @@ def module_spaces(
     Raises:
         ConfigError: if nothing says them, or if a setting does not fit what does.
     """
-    if isinstance(env, AgentsVectorEnv):
-        return _agents_spaces(config, module_ids, env=env)
-    if env is None and config.is_multi_agent():
-        given = {m: _spaces_without_env(config, of_data, m) for m in module_ids}
-        known = {m: spaces for m, spaces in given.items() if spaces is not None}
-        if len(known) == len(given) or config.evaluation_env is None:
-            return _agents_spaces(config, module_ids, spaces=known)
-        with _evaluation_env(config) as evaluated:
-            return _agents_spaces(config, module_ids, env=evaluated, spaces=known)
+    if isinstance(env, AgentsVectorEnv) or (env is None and config.is_multi_agent()):
+        spaces: dict[str, Spaces] = feature("agents").module_spaces(
+            config, env, of_data, module_ids
+        )
+        return spaces
     of_any = partial(of_data, next(iter(module_ids)))
     return dict.fromkeys(module_ids, policy_spaces(config, env, of_any))
-
-
-def _spaces_without_env(
-    config: AlgorithmConfig,
-    of_data: Callable[[str], tuple[gym.Space, gym.Space] | None],
-    module_id: str,
-) -> Spaces | None:
-    """Return the spaces of the data of a module; None: they say none."""
-    spec = all_policies(config)[module_id]
-    if spec.observation_space is not None and spec.action_space is not None:
-        return Spaces(spec.observation_space, spec.action_space)
-    said = of_data(module_id)
-    return None if said is None else _overridden(config, Spaces(*said), f"the data of {module_id}")
-
-
-def _agents_spaces(
-    config: AlgorithmConfig,
-    module_ids: Collection[str],
-    *,
-    env: AnyVectorEnv | None = None,
-    spaces: Mapping[str, tuple[gym.Space, gym.Space]] | None = None,
-) -> dict[str, Spaces]:
-    """Return what the agents of each module see and do, by an environment, or as it is given."""
-    specs, _ = config.get_multi_agent_setup(env=env, spaces=spaces)
-    found = {}
-    for module_id in module_ids:
-        observation, action = specs[module_id].observation_space, specs[module_id].action_space
-        assert observation is not None and action is not None
-        found[module_id] = Spaces(observation, action)
-    return found
 
 
 @contextmanager
@@ -133,19 +99,30 @@ def open_env(config: AlgorithmConfig, *, training: bool) -> Iterator[AnyVectorEn
         env.close()
 
 
-def _evaluation_env(config: AlgorithmConfig) -> AbstractContextManager[AnyVectorEnv]:
+def evaluation_env(config: AlgorithmConfig) -> AbstractContextManager[AnyVectorEnv]:
+    """Make one slot of the environment of evaluations, to ask it; close it after."""
     return open_env(config.get_evaluation_config_object(), training=False)
 
 
 def _evaluation_spaces(config: AlgorithmConfig) -> Spaces:
-    with _evaluation_env(config) as env:
+    with evaluation_env(config) as env:
         if isinstance(env, AgentsVectorEnv):
-            [spaces] = _agents_spaces(config, [*all_policies(config)], env=env).values()
+            spaces: Spaces = feature("agents").spaces_of_all(config, env)
             return spaces
         return Spaces(env.single_observation_space, env.single_action_space)
 
 
-def _overridden(config: AlgorithmConfig, found: Spaces, whose: str) -> Spaces:
+def overridden(config: AlgorithmConfig, found: Spaces, whose: str) -> Spaces:
+    """Return spaces that were found, or those that settings put in their place.
+
+    Args:
+        config: The algorithm's config.
+        found: What was found.
+        whose: Whose spaces these are, in words.
+
+    Raises:
+        ConfigError: for a setting that does not fit.
+    """
     return Spaces(
         _space_of(config, "observation_space", found.observation, whose),
         _space_of(config, "action_space", found.action, whose),

@@ -192,7 +192,7 @@ def test_a_clone_goes_on_with_its_donors_versions(monkeypatch: pytest.MonkeyPatc
         state = donor.get_state()
         version = donor.env_runners.weights_version
     with APPO(config=SMALL) as clone:
-        monkeypatch.setattr(clone, "_is_clone_of", lambda state: True)
+        monkeypatch.setattr(clone, "is_clone_of", lambda state: True)
         clone.set_state(state)
         assert clone.env_runners.weights_version == version + 1
         assert clone.train()["learner/default_policy/policy_lag"] >= 0

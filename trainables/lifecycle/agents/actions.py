@@ -10,7 +10,30 @@ from trainables.core.config.agents.several_agents import all_policies
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.errors import ConfigError
-from trainables.core.policy.calls.compute_actions import Computed
+from trainables.core.policy.calls.compute_actions import Computed, keyed_actions
+from trainables.lifecycle.policies import PolicySet
+
+
+def actions(
+    algorithm: Any,
+    timestep: int | None,
+    observations: dict[Any, Any],
+    states: Any,
+    options: dict[str, Any],
+) -> Any:
+    """Return actions by agent; see `Algorithm.compute_actions`."""
+    dealt = dealt_agents(algorithm.config, observations, algorithm.policies)
+    results = {}
+    for policy_id, agents in dealt.items():
+        policy = algorithm.policies[policy_id]
+        with PolicySet(algorithm).exploring_at(policy, timestep):
+            results[policy_id] = keyed_actions(
+                policy,
+                {agent: observations[agent] for agent in agents},
+                only(states, agents),
+                **{name: only(value, agents) for name, value in options.items()},
+            )
+    return joined_actions(results, observations)
 
 
 def dealt_agents(

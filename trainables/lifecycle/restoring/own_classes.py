@@ -16,9 +16,7 @@ from trainables.core.checkpoint import CheckpointError
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.settings import CODE
 from trainables.core.trust import Doubt
-
-ALGORITHM_CLASS = "algorithm_class"
-CONFIG_CLASS = "config_class"
+from trainables.lifecycle.checkpoints import ALGORITHM_CLASS, CONFIG_CLASS
 
 
 class Classes(NamedTuple):
@@ -35,13 +33,6 @@ class Classes(NamedTuple):
     config: type[AlgorithmConfig]
     vouched: type[AlgorithmConfig]
     doubts: list[Doubt]
-
-
-def named_classes(algorithm: type, config: type) -> dict[str, type]:
-    """Return what a checkpoint says of an algorithm's class and its config's: nothing of ours."""
-    named = {} if registry.is_ours(algorithm) else {ALGORITHM_CLASS: algorithm}
-    own_config = getattr(algorithm, "config_class", None)
-    return named if config is own_config else {**named, CONFIG_CLASS: config}
 
 
 def classes_of(state: Mapping[str, Any], asked: Any, trust: Collection[str], what: str) -> Classes:
