@@ -19,6 +19,7 @@ import typer
 import trainables
 from experiments import cli
 from trainables import PPOConfig
+from trainables.core.all_metrics import COMMON, SAMPLED, TUNES
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.reference.compatibility import (
     ALIASES,
@@ -29,7 +30,7 @@ from trainables.core.config.reference.compatibility import (
 from trainables.core.config.sections import Section
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner
-from trainables.core.reported_metrics import COMMON, OLDER, SAMPLED, TUNES
+from trainables.core.reported_metrics import OLDER
 from trainables.registry import get_algorithm
 from trainables.runtime.callbacks.callbacks import Callbacks
 from trainables.runtime.callbacks.episode import Episode

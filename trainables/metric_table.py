@@ -10,20 +10,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from trainables import registry
-from trainables.core.generated_part import GeneratedPart, row, run_command
-from trainables.core.reported_metrics import (
+from trainables.core.all_metrics import (
     COMMON,
     ESTIMATES,
     INTRINSIC,
     LEAGUE,
-    OLDER,
-    OLDER_EVALUATED,
     SAMPLED,
     SEEDS,
     SEVERAL_AGENTS,
     TUNES,
-    Reported,
 )
+from trainables.core.generated_part import GeneratedPart, row, run_command
+from trainables.core.reported_metrics import OLDER, OLDER_EVALUATED, Reported
 
 _HEADER = "| Metric | Unit | Meaning | Only with |\n|---|---|---|---|"
 

@@ -9,17 +9,16 @@ from typing import Any
 from analysis.names import ENV_STEPS, ITERATION, SECONDS
 from experiments.spec.trainable import is_own
 from search_spaces.documents import SpecError
-from trainables.core.reported_metrics import (
+from trainables.core.all_metrics import (
     COMMON,
     ESTIMATES,
     INTRINSIC,
     LEAGUE,
-    OLDER_EVALUATED,
     SAMPLED,
     SEVERAL_AGENTS,
     TUNES,
-    Reported,
 )
+from trainables.core.reported_metrics import OLDER_EVALUATED, Reported
 from trainables.core.suggestions import did_you_mean, nearest_name
 from trainables.registry import algorithm_names, get_algorithm
 

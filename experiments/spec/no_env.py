@@ -12,7 +12,7 @@ from typing import Any
 from analysis.names import ENV_STEPS, EVALUATION, RETURN, TRAINED
 from experiments.spec.schema import SweepSpec
 from search_spaces.documents import Document, KeyPath
-from trainables.core.reported_metrics import SAMPLED
+from trainables.core.all_metrics import SAMPLED
 
 _NOT_REPORTED = {metric.name for metric in SAMPLED}
 

@@ -25,18 +25,8 @@ from experiments.spec.metrics import (
 )
 from search_spaces.documents import SpecError
 from trainables import DQN, PPO, metric_table
-from trainables.core.reported_metrics import (
-    COMMON,
-    INTRINSIC,
-    LEAGUE,
-    MODULE,
-    OLDER,
-    OLDER_EVALUATED,
-    SAMPLED,
-    SEEDS,
-    TUNES,
-    Reported,
-)
+from trainables.core.all_metrics import COMMON, INTRINSIC, LEAGUE, SAMPLED, SEEDS, TUNES
+from trainables.core.reported_metrics import MODULE, OLDER, OLDER_EVALUATED, Reported
 from trainables.registry import algorithm_names, get_algorithm
 
 NUM_CPUS = 4

@@ -17,8 +17,9 @@ from fixed_source import FixedSource, OfflineConfig, OfflineDQN, transitions
 from page_blocks import block_with
 
 from trainables import PPO, Algorithm, DQNConfig, Policy
+from trainables.core.all_metrics import SAMPLED
 from trainables.core.errors import ConfigError
-from trainables.core.reported_metrics import OLDER, SAMPLED
+from trainables.core.reported_metrics import OLDER
 from trainables.runtime.replay.experience import Experience
 
 CARTPOLE = {"evaluation_config": {"env": "CartPole-v1"}}

@@ -21,6 +21,7 @@ from refusals import Golden, refusals
 from tiers import rarely
 
 from trainables import BC, CQL, DQN, IQL, Algorithm, BCConfig, DQNConfig, PPOConfig
+from trainables.core.all_metrics import ESTIMATES
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
@@ -28,7 +29,6 @@ from trainables.core.estimation.episodes import RecordedEpisodes
 from trainables.core.estimation.evaluator import Estimate, OffPolicyEstimator
 from trainables.core.estimation.intervals import NO_INTERVAL
 from trainables.core.estimation.target_policy import TargetPolicy
-from trainables.core.reported_metrics import ESTIMATES
 from trainables.runtime.evaluation.record import Behaves, record_episodes
 from trainables.runtime.offline.cache import VARIABLE
 from trainables.runtime.offline.data_set import load_data_set
