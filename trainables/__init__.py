@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trainables.bc import BC, BCConfig
     from trainables.core.config.agents.policy_specs import PolicySpec
     from trainables.core.config.config import AlgorithmConfig
-    from trainables.core.data.preprocessor import get_preprocessor
+    from trainables.core.data.space_preprocessor import get_preprocessor
     from trainables.core.estimation.evaluator import OfflineEvaluator, OffPolicyEstimator
     from trainables.core.policy.fixed_policy import FixedPolicy
     from trainables.core.policy.policy import Policy

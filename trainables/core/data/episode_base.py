@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections import UserDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from trainables.core.data.episode_metrics import EpisodeMetrics
+from trainables.core.errors import ConfigError
 
 _IN_USER_DATA = "is not kept: note it in on_episode_step, in episode.user_data"
 _CONNECTOR = "does not exist: what happens to rollouts before learning is a learner_connector"
@@ -24,6 +27,27 @@ INSTEAD = {
     "add_extra_batch": _CONNECTOR,
     "soft_reset": "does not exist: environments truncate episodes",
 }
+
+
+def checked_number(name: Any, value: Any) -> float:
+    """Return the value of a metric.
+
+    Raises:
+        ConfigError: naming the metric, if that is no finite number.
+    """
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"custom metric {name!r}: a metric's name is a text")
+    # A size-1 array or tensor is no Real, and what it means is for the user to say.
+    if not isinstance(value, Real) or not math.isfinite(value):
+        raise ConfigError(f"custom metric {name!r} = {value!r} is no finite number")
+    return float(value)
+
+
+class EpisodeMetrics(UserDict[str, float]):
+    """`Episode.custom_metrics`: takes finite numbers only."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.data[name] = checked_number(name, value)
 
 
 @dataclass(eq=False)

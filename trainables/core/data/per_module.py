@@ -1,8 +1,8 @@
-"""Values of each module, as checkpoints hold them."""
+"""Values of each module by its id, as checkpoints hold them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -21,3 +21,26 @@ def from_store(stored: Any, module_ids: Iterable[str]) -> dict[str, Any]:
     """Return what `to_store` was given, by the ids of the modules."""
     ids = list(module_ids)
     return {ids[0]: stored} if len(ids) == 1 else {m: stored[m] for m in ids}
+
+
+class LazyMapping(Mapping[str, T]):
+    """Values by key, none of which is kept: all of them may be more than fits in memory.
+
+    Args:
+        keys: The keys, in order.
+        make: Returns the value of a key.
+    """
+
+    def __init__(self, keys: Iterable[str], make: Callable[[str], T]):
+        self._keys, self._make = dict.fromkeys(keys), make
+
+    def __getitem__(self, key: str) -> T:
+        if key not in self._keys:
+            raise KeyError(key)
+        return self._make(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)

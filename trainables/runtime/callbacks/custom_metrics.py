@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 from statistics import fmean
 from typing import Any
 
-from trainables.core.data.episode_metrics import EpisodeMetrics, checked_number
+from trainables.core.data.episode_base import EpisodeMetrics, checked_number
 from trainables.core.errors import ConfigError
 
 PREFIX = "custom_metrics/"

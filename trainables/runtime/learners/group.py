@@ -17,7 +17,7 @@ from trainables.core.config.agents.several_agents import config_of_module
 from trainables.core.config.agents.shared_encoders import encoder_groups
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Batch, Rollout
-from trainables.core.data.lazy_mapping import LazyMapping
+from trainables.core.data.per_module import LazyMapping
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.fragments import no_fragments

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from trainables import Policy
-from trainables.core.data.preprocessor import get_preprocessor
+from trainables.core.data.space_preprocessor import get_preprocessor
 from trainables.core.errors import ConfigError
 from trainables.core.policy.connectors.filter import RunningMoments
 
