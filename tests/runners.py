@@ -9,8 +9,7 @@ import numpy as np
 from trainables import PPOConfig
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.policy.policy import Policy
-from trainables.runtime.sampling.env_runner import EnvRunner
-from trainables.runtime.sampling.runner_class import make_env_runner
+from trainables.runtime.sampling.env_runner import EnvRunner, make_env_runner
 
 
 def policy_for(env: Any, model: Any = None, **options: Any) -> Policy:

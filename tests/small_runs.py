@@ -16,7 +16,7 @@ from trainables.core.data.batch import Rollout
 from trainables.registry import algorithm_names, get_algorithm
 from trainables.runtime.envs.games.known import PACKAGES
 from trainables.runtime.sampling.env_runner import EnvRunner
-from trainables.runtime.sampling.episodes import Episodes
+from trainables.runtime.sampling.sampling_worker import Episodes
 
 _ON_POLICY: dict[str, Any] = {
     "num_envs_per_env_runner": 4,

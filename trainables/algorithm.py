@@ -47,8 +47,8 @@ from trainables.lifecycle.spaces import Spaces, module_spaces, open_env
 from trainables.registry import is_ours
 from trainables.runtime.callbacks.hooks import algorithm_hooks
 from trainables.runtime.envs.make import EnvContext, env_name
-from trainables.runtime.envs.multi_agent.make import AnyVectorEnv
-from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
+from trainables.runtime.envs.kinds import AnyVectorEnv
+from trainables.runtime.envs.kinds import AgentSlots
 from trainables.runtime.envs.video import check_display, check_encoder
 from trainables.runtime.learners.group import make_worker
 from trainables.runtime.metrics import EpisodeWindow, Timers, reserved
@@ -400,7 +400,7 @@ class Algorithm(FolderTrainable):
 
     def _set_up_policies(self, env: AnyVectorEnv | None, seed: np.random.SeedSequence) -> None:
         module_ids = type(self).module_ids(self.config)
-        self.agent_groups = env.groups if isinstance(env, AgentsVectorEnv) else None
+        self.agent_groups = env.groups if isinstance(env, AgentSlots) else None
         self._policy_changes: Any = None
         spaces = module_spaces(self.config, env, self._spaces_of, module_ids)
         self.policies = self._make_policies(spaces, seed)

@@ -13,7 +13,7 @@ from experiments.benchmarks.drill_ledger import NOT_YET, Ledger
 from trainables.algorithm import Algorithm
 from trainables.core.data.batch import Rollout
 from trainables.runtime.league.league import Match
-from trainables.runtime.sampling.episodes import Episodes
+from trainables.runtime.sampling.sampling_worker import Episodes
 
 NUM_AGENTS = 4
 AGENTS_SETTINGS: dict[str, Any] = {

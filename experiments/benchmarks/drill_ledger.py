@@ -9,7 +9,7 @@ from trainables.algorithm import Algorithm
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.data.batch import Rollout
 from trainables.runtime.learners.group import fetched
-from trainables.runtime.sampling.episodes import Episodes
+from trainables.runtime.sampling.sampling_worker import Episodes
 
 NOT_YET = "one was lost, or it was seen twice"
 

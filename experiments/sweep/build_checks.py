@@ -164,7 +164,7 @@ class _Envs:
         return None
 
     def _slot(self, config: Any) -> Any:
-        from trainables.runtime.envs.multi_agent.make import make_slots
+        from trainables.runtime.envs.make import make_slots
         from trainables.runtime.envs.slots import EnvOptions
 
         key = json.dumps([config[name] for name in self._decide], default=repr)

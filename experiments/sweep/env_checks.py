@@ -170,7 +170,7 @@ def _named(config: Mapping[str, Any]) -> str:
 def _tried(config: Mapping[str, Any]) -> str:
     """Make the environment as a trial does, with its checks, and close it."""
     from trainables.core.config.config import AlgorithmConfig
-    from trainables.runtime.envs.multi_agent.make import make_slots
+    from trainables.runtime.envs.make import make_slots
     from trainables.runtime.envs.slots import EnvOptions
     from trainables.runtime.envs.sub_environment import SubEnvironmentError
 

@@ -23,14 +23,13 @@ from trainables.core.policy.policy import Policy
 from trainables.lifecycle.spaces import Spaces
 from trainables.runtime.devices import learner_device
 from trainables.runtime.envs.all_slots import check_tasks
-from trainables.runtime.envs.make import EnvContext, env_name, training_options
-from trainables.runtime.envs.multi_agent.make import AnyVectorEnv, make_slots
-from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
+from trainables.runtime.envs.kinds import AgentSlots, AnyVectorEnv
+from trainables.runtime.envs.make import EnvContext, env_name, make_slots, training_options
+from trainables.runtime.evaluation.group import EvaluationGroup, LocalEvaluationGroup
 from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup, make_worker
 from trainables.runtime.process_environment import num_threads
-from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup
+from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup, NoEnvRunners
 from trainables.runtime.sampling.module_slots import ModuleSlots
-from trainables.runtime.sampling.no_env_runners import NoEnvRunners
 
 
 def trial_threads(config: AlgorithmConfig, trial_info: Any) -> int:
@@ -73,7 +72,7 @@ def make_env(
         options=training_options(config, 0, video_folder),
     )
     try:
-        if isinstance(env, AgentsVectorEnv):
+        if isinstance(env, AgentSlots):
             refuse_for_several_agents(config)  # also where one policy acts for all of them
         elif config.env_task_fn is not None:
             check_tasks(env, env_name(config.env))

@@ -20,8 +20,7 @@ from trainables.core.features import Feature
 from trainables.core.policy.policy import Policy
 from trainables.core.trust import refuse
 from trainables.runtime.envs.all_slots import reset_with_infos
-from trainables.runtime.envs.make import EnvName, env_name
-from trainables.runtime.envs.multi_agent.make import make_played_slots
+from trainables.runtime.envs.make import EnvName, env_name, make_played_slots
 from trainables.runtime.envs.trust import environment_doubts
 from trainables.runtime.evaluation.agents import SEVERAL_AGENTS
 from trainables.runtime.sampling.acting import SlotActor

@@ -14,8 +14,8 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.spaces import space_mismatch
 from trainables.core.errors import ConfigError
 from trainables.core.features import feature
-from trainables.runtime.envs.multi_agent.make import AnyVectorEnv, make_slots
-from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
+from trainables.runtime.envs.kinds import AgentSlots, AnyVectorEnv
+from trainables.runtime.envs.make import make_slots
 
 
 class Spaces(NamedTuple):
@@ -76,7 +76,7 @@ def module_spaces(
     Raises:
         ConfigError: if nothing says them, or if a setting does not fit what does.
     """
-    if isinstance(env, AgentsVectorEnv) or (env is None and config.is_multi_agent()):
+    if isinstance(env, AgentSlots) or (env is None and config.is_multi_agent()):
         spaces: dict[str, Spaces] = feature("agents").module_spaces(
             config, env, of_data, module_ids
         )
@@ -106,7 +106,7 @@ def evaluation_env(config: AlgorithmConfig) -> AbstractContextManager[AnyVectorE
 
 def _evaluation_spaces(config: AlgorithmConfig) -> Spaces:
     with evaluation_env(config) as env:
-        if isinstance(env, AgentsVectorEnv):
+        if isinstance(env, AgentSlots):
             spaces: Spaces = feature("agents").spaces_of_all(config, env)
             return spaces
         return Spaces(env.single_observation_space, env.single_action_space)

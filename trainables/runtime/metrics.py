@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from trainables.runtime.callbacks.custom_metrics import CustomMetrics
-from trainables.runtime.sampling.episodes import Episodes
+from trainables.runtime.sampling.sampling_worker import Episodes
 
 
 class EpisodeWindow:

@@ -16,7 +16,7 @@ from trainables.core.config.entries import entries
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import learner_type
 from trainables.runtime.callbacks.callbacks import callbacks_type, hook_call
-from trainables.runtime.sampling.runner_class import check_runner_class
+from trainables.runtime.sampling.env_runner import check_runner_class
 
 _FUNCTIONS = ("env_task_fn", "custom_evaluation_function", "observation_fn")
 

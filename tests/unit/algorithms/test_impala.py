@@ -30,9 +30,9 @@ from trainables.core.policy.policy import Policy
 from trainables.impala import impala_update
 from trainables.runtime.learners.actor import shares
 from trainables.runtime.learners.group import LearnerWorker
-from trainables.runtime.sampling.episodes import Episodes
 from trainables.runtime.sampling.fragment_queue import FragmentQueue
 from trainables.runtime.sampling.group import Sample
+from trainables.runtime.sampling.sampling_worker import Episodes
 
 GAMMA = 0.9
 ESTIMATES = Estimation(gamma=GAMMA, lambda_=1.0, vtrace=True, rho_bar=1.0, pg_rho_bar=1.0)

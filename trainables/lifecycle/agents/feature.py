@@ -90,5 +90,29 @@ class Agents(Feature):
         """Check an id that is to name a folder, too; see `check_policy_id`."""
         check_policy_id(policy_id, what)
 
+    def make_slots(self, config: Any, *args: Any, **options: Any) -> Any:
+        """Return slots with several agents; see `multi_agent.make.make_slots`."""
+        from trainables.runtime.envs.multi_agent.make import make_slots
+
+        return make_slots(config, *args, **options)
+
+    def make_team_slots(self, env: Any, *args: Any, **options: Any) -> Any:
+        """Return slots whose agents are one agent together; see `make_team_slots`."""
+        from trainables.runtime.envs.multi_agent.make import make_team_slots
+
+        return make_team_slots(env, *args, **options)
+
+    def env_runner_class(self) -> type[Any]:
+        """Return the class of env runners that step slots with several agents."""
+        from trainables.runtime.sampling.agents.runner import AgentsEnvRunner
+
+        return AgentsEnvRunner
+
+    def play(self, *args: Any, **options: Any) -> Any:
+        """Play one episode with several agents in every slot; see `play_agents`."""
+        from trainables.runtime.evaluation.play_agents import play_agents
+
+        return play_agents(*args, **options)
+
 
 FEATURE = Agents()

@@ -9,7 +9,7 @@ import gymnasium as gym
 from trainables.core.config.agents.several_agents import all_policies
 from trainables.core.config.config import AlgorithmConfig
 from trainables.lifecycle.spaces import Spaces, evaluation_env, overridden
-from trainables.runtime.envs.multi_agent.make import AnyVectorEnv
+from trainables.runtime.envs.kinds import AnyVectorEnv
 
 
 def module_spaces(

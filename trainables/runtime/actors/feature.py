@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,22 @@ class Actors(Feature):
         return RemoteEnvRunnerGroup(
             config, policies, seed, video_folder, existing, module_slots, output
         )
+
+    def slots(self, makers: Sequence[Any]) -> Any:
+        """Return slots in processes of their own (`remote_worker_envs`); see `RemoteVectorEnv`.
+
+        Args:
+            makers: What makes the environment of each slot.
+        """
+        from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
+
+        return RemoteVectorEnv(makers)
+
+    def slots_runner_class(self) -> type[Any]:
+        """Return the class of env runners that step such slots."""
+        from trainables.runtime.sampling.remote_env_runner import RemoteEnvRunner
+
+        return RemoteEnvRunner
 
     def evaluation_group(
         self,

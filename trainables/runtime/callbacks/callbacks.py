@@ -19,15 +19,13 @@ from trainables.core.suggestions import suggestion
 from trainables.runtime.callbacks.hooks import Hooks
 
 if TYPE_CHECKING:
-    from gymnasium.vector import VectorEnv
-
     from trainables.core.data.agents_episode import AgentsEpisode
     from trainables.core.data.batch import Rollout
     from trainables.core.networks.modules import PolicyModule
     from trainables.core.policy.policy import Policy
     from trainables.runtime.callbacks.custom_metrics import MetricsLogger
     from trainables.runtime.callbacks.episode import Episode
-    from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
+    from trainables.runtime.envs.kinds import AnyVectorEnv
     from trainables.runtime.evaluation.runner import EvaluationRunner
     from trainables.runtime.sampling.group import EnvRunnerGroup
     from trainables.runtime.sampling.sampling_worker import SamplingWorker
@@ -139,7 +137,7 @@ class Callbacks:
         episode: Episode | AgentsEpisode,
         env_runner: SamplingWorker | EvaluationRunner | None,
         metrics_logger: MetricsLogger,
-        env: VectorEnv | AgentsVectorEnv,
+        env: AnyVectorEnv,
         env_index: int,
         rl_module: PolicyModule | dict[str, PolicyModule],
         policies: dict[str, Policy],
@@ -169,7 +167,7 @@ class Callbacks:
         episode: Episode | AgentsEpisode,
         env_runner: SamplingWorker | EvaluationRunner | None,
         metrics_logger: MetricsLogger,
-        env: VectorEnv | AgentsVectorEnv,
+        env: AnyVectorEnv,
         env_index: int,
         rl_module: PolicyModule | dict[str, PolicyModule],
         policies: dict[str, Policy],
@@ -184,7 +182,7 @@ class Callbacks:
         episode: Episode | AgentsEpisode,
         env_runner: SamplingWorker | EvaluationRunner | None,
         metrics_logger: MetricsLogger,
-        env: VectorEnv | AgentsVectorEnv,
+        env: AnyVectorEnv,
         env_index: int,
         rl_module: PolicyModule | dict[str, PolicyModule],
         policies: dict[str, Policy],
@@ -199,7 +197,7 @@ class Callbacks:
         episode: Episode | AgentsEpisode,
         env_runner: SamplingWorker | EvaluationRunner | None,
         metrics_logger: MetricsLogger,
-        env: VectorEnv | AgentsVectorEnv,
+        env: AnyVectorEnv,
         env_index: int,
         rl_module: PolicyModule | dict[str, PolicyModule],
         policies: dict[str, Policy],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -9,8 +10,6 @@ import numpy as np
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from trainables.runtime.envs.curriculum import can_set_task, no_set_task, set_task
-from trainables.runtime.envs.multi_agent.team import TeamVectorEnv
-from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
 from trainables.runtime.envs.slots import EnvContext
 from trainables.runtime.envs.sub_environment import SubEnvironment, layers, users_env
 from trainables.runtime.random_streams import draw_seed, draw_seeds
@@ -18,6 +17,46 @@ from trainables.runtime.random_streams import draw_seed, draw_seeds
 T = TypeVar("T")
 
 TaskFunction = Callable[[dict[str, Any], Any, EnvContext], Any]
+
+
+class OwnVectorEnv(VectorEnv):
+    """Base of vector environments of this project that replace environments which fail."""
+
+    @property
+    def num_restarts(self) -> int:
+        """How many environments were replaced."""
+        raise NotImplementedError
+
+
+class SlotsApart(OwnVectorEnv):
+    """Base of a vector environment whose slots are in other processes; see `RemoteVectorEnv`."""
+
+    @abstractmethod
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode in every slot.
+
+        Args:
+            seed: A pair of seeds for each slot, its environment's and its action space's; or None.
+            options: What gymnasium's API has; it is not passed on.
+        """
+
+    @abstractmethod
+    def each_env(self, function: Callable[..., T]) -> list[T]:
+        """Apply a function to each environment and its context."""
+
+    @abstractmethod
+    def can_set_tasks(self) -> bool:
+        """Tell whether the environments have tasks."""
+
+    @abstractmethod
+    def choose_tasks(self, task_fn: Callable[..., Any], result: dict[str, Any]) -> list[Any]:
+        """Ask `env_task_fn` for each slot's task, and set it."""
+
+    @abstractmethod
+    def set_tasks(self, tasks: Sequence[Any]) -> None:
+        """Set each slot's task."""
 
 
 def reset_with_infos(env: VectorEnv, seed: np.random.SeedSequence) -> tuple[Any, dict[str, Any]]:
@@ -29,7 +68,7 @@ def reset_with_infos(env: VectorEnv, seed: np.random.SeedSequence) -> tuple[Any,
     # Also of the action spaces, which an environment may sample from. A user's vector environment
     # gets one seed for all its slots, drawn from all 2**31, so that no two runs are neighbours.
     pairs = [draw_seeds(child) for child in seed.spawn(env.num_envs)]
-    if isinstance(env, RemoteVectorEnv):
+    if isinstance(env, SlotsApart):
         return env.reset(seed=pairs)
     if not isinstance(env, SyncVectorEnv):
         env.single_action_space.seed(pairs[0][1])
@@ -42,7 +81,7 @@ def reset_with_infos(env: VectorEnv, seed: np.random.SeedSequence) -> tuple[Any,
 
 def reset_seeds(env: VectorEnv, seed: np.random.SeedSequence) -> tuple[list[int], bool]:
     """Return the seeds that `reset_with_infos` gives the slots, and whether they share one."""
-    if not isinstance(env, (RemoteVectorEnv, SyncVectorEnv)):
+    if not isinstance(env, (SlotsApart, SyncVectorEnv)):
         return [draw_seed(seed)] * env.num_envs, True
     fresh = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
     return [draw_seed(child) for child in fresh.spawn(env.num_envs)], False
@@ -66,7 +105,7 @@ def each_env(
     Raises:
         ConfigError: if what it returns cannot leave the process of a remote slot.
     """
-    if isinstance(env, RemoteVectorEnv):
+    if isinstance(env, SlotsApart):
         return env.each_env(function)
     if not isinstance(env, SyncVectorEnv):
         return [function(env, context)]
@@ -78,7 +117,7 @@ def each_env(
 
 def check_tasks(env: VectorEnv, name: str) -> None:
     """Raise `ConfigError` unless the tasks of an environment can be set."""
-    if isinstance(env, RemoteVectorEnv):
+    if isinstance(env, SlotsApart):
         can = env.can_set_tasks()
     else:
         can = can_set_task(env.envs[0] if isinstance(env, SyncVectorEnv) else env)
@@ -100,7 +139,7 @@ def choose_tasks(
     Returns:
         The tasks.
     """
-    if isinstance(env, RemoteVectorEnv):
+    if isinstance(env, SlotsApart):
         return env.choose_tasks(task_fn, result)
     tasks = each_env(env, lambda slot, its: task_fn(result, slot, its), context)
     set_tasks(env, tasks)
@@ -109,21 +148,23 @@ def choose_tasks(
 
 def set_tasks(env: VectorEnv, tasks: Sequence[Any]) -> None:
     """Set the task of each slot; with other numbers of slots they are dealt out in turn."""
-    if not isinstance(env, (RemoteVectorEnv, SyncVectorEnv)):
+    if not isinstance(env, (SlotsApart, SyncVectorEnv)):
         set_task(env, tasks[0])
         return
     dealt = [tasks[slot % len(tasks)] for slot in range(env.num_envs)]
-    if isinstance(env, RemoteVectorEnv):
+    if isinstance(env, SlotsApart):
         env.set_tasks(dealt)
         return
     for slot, task in zip(env.envs, dealt, strict=True):
         set_task(slot, task)
 
 
-def count_restarts(env: SyncVectorEnv | RemoteVectorEnv | TeamVectorEnv) -> int:
+def count_restarts(env: VectorEnv) -> int:
     """Return how many environments were ever replaced."""
-    if isinstance(env, (RemoteVectorEnv, TeamVectorEnv)):
+    if isinstance(env, OwnVectorEnv):
         return env.num_restarts
+    if not isinstance(env, SyncVectorEnv):
+        return 0
     return sum(sub.num_restarts for slot in env.envs for sub in layers(slot, SubEnvironment))
 
 

@@ -1,18 +1,64 @@
-"""Environments with several agents: they are told by what they are, not by what they return.
+"""Whether an environment has several agents: told by what it is, not by what it returns.
 
 Also imported by the processes of remote slots, so neither torch nor Ray may be imported here.
 """
 
 from __future__ import annotations
 
+from abc import ABC
 from typing import Any
 
 from gymnasium import spaces
+from gymnasium.vector import VectorEnv
 
 from trainables.core.errors import ConfigError
 
 _DICTS = "MultiAgentEnv"  # ours, and the reference's
 _CLASSES = {_DICTS, "ParallelEnv", "AECEnv"}  # and PettingZoo's
+
+PETTINGZOO = "pettingzoo:"
+"""What the name of a game of PettingZoo begins with."""
+
+NATIVE = (
+    "multi_agent_cartpole",
+    "multi_agent_grid_world",
+    "matrix_game",
+    "two_step_game",
+    "tic_tac_toe",
+    "connect_four",
+    "convoy",
+)
+"""The names of this project's games for several agents."""
+
+
+class AgentSlots(ABC):
+    """Base of slots with several agents; see `AgentsVectorEnv`.
+
+    Attributes:
+        num_envs: Number of slots.
+        groups: All agents that may ever take part, by equal spaces.
+        num_restarts: How many environments were replaced.
+    """
+
+    num_envs: int
+    groups: tuple[Any, ...]
+    num_restarts: int = 0
+
+    def close(self) -> None:  # noqa: B027  # not everything holds something
+        """Free what the environments hold."""
+
+
+AnyVectorEnv = VectorEnv | AgentSlots
+
+
+def is_named_for_several(env: Any) -> bool:
+    """Tell whether the setting `env` says by itself that there are several agents.
+
+    Of a function, or a class of another library, only what it makes says it.
+    """
+    if isinstance(env, str):
+        return env in NATIVE or env.startswith(PETTINGZOO)
+    return isinstance(env, type) and any(kind.__name__ == _DICTS for kind in env.__mro__)
 
 
 def has_several_agents(env: Any) -> bool:

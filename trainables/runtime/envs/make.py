@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,12 +15,15 @@ from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from trainables.core.callables import callable_name, resolve_callable
+from trainables.core.data.team import PLAYS_AS_TEAM
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 from trainables.core.suggestions import suggestion
 from trainables.runtime.envs.checks import check_vector_env
 from trainables.runtime.envs.games import own  # noqa: F401  # registers environments
 from trainables.runtime.envs.games.atari import AtariGame
 from trainables.runtime.envs.games.known import dropped_version, known_creator, missing_library
+from trainables.runtime.envs.kinds import AnyVectorEnv, SeveralAgents, is_named_for_several
 from trainables.runtime.envs.slots import (
     LIMIT,
     EnvContext,
@@ -51,6 +54,86 @@ class EnvMakingError(ConfigError):
 def env_name(env: EnvName) -> str:
     """Return how an environment is called in messages and metadata."""
     return env if isinstance(env, str) else callable_name(env) if env is not None else "None"
+
+
+def make_slots(
+    config: AlgorithmConfig,
+    env: EnvName,
+    env_config: dict[str, Any] | None = None,
+    num_envs: int = 1,
+    *,
+    worker_index: int = 0,
+    num_workers: int = 0,
+    options: EnvOptions | None = None,
+) -> AnyVectorEnv:
+    """Make slots of an environment, with one agent or several; see `make_vector_env`.
+
+    Several policies act for several agents: with them, an environment of one agent becomes one of
+    several with that agent alone. Of an algorithm that plays as a team it is the other way round.
+    With `centralized_critic` each agent's observation has what all of them see.
+
+    Args:
+        config: The algorithm's config, for whether there are several policies.
+        env: See the setting `env`.
+        env_config: See the setting `env_config`.
+        num_envs: Number of slots.
+        worker_index: Index of the env runner.
+        num_workers: Number of env-runner actors.
+        options: How they are made and stepped.
+
+    Raises:
+        ConfigError: naming the environment and what is wrong with it.
+    """
+    instance = {"worker_index": worker_index, "num_workers": num_workers, "options": options}
+    is_made = is_named_for_several(env) or _is_for_several(config)
+    if not is_made:
+        try:
+            return make_vector_env(env, env_config, num_envs, **instance)  # type: ignore[arg-type]
+        except SeveralAgents:
+            pass
+    slots: AnyVectorEnv = feature("agents").make_slots(
+        config, env, env_config, num_envs, **instance, has_several=not is_made
+    )
+    return slots
+
+
+def _is_for_several(config: AlgorithmConfig) -> bool:
+    """Tell whether settings are of several agents, which the environment then is to have."""
+    return (
+        config.is_multi_agent()
+        or config.plays_as_team
+        or config.centralized_critic
+        or config.observation_fn is not None
+    )
+
+
+def make_played_slots(
+    metadata: Mapping[str, Any],
+    env: EnvName,
+    env_config: dict[str, Any] | None = None,
+    num_envs: int = 1,
+    *,
+    options: EnvOptions | None = None,
+) -> VectorEnv:
+    """Make slots for a policy to play in, without the config that it was trained with.
+
+    Args:
+        metadata: Those of who acts: they say whether it acts for a team.
+        env: See the setting `env`.
+        env_config: See the setting `env_config`.
+        num_envs: Number of slots.
+        options: How they are made and stepped.
+
+    Raises:
+        ConfigError: naming the environment and what is wrong with it.
+    """
+    mask_key = metadata.get(PLAYS_AS_TEAM)
+    if mask_key is None:
+        return make_vector_env(env, env_config, num_envs, options=options)
+    slots: VectorEnv = feature("agents").make_team_slots(
+        env, env_config, num_envs, options=options, mask_key=mask_key
+    )
+    return slots
 
 
 def make_vector_env(
@@ -201,9 +284,8 @@ def _make(first: SlotMaker, num_envs: int) -> VectorEnv:
         return _native(first, creator, num_envs)
     makers = [replace(first, vector_index=index) for index in range(num_envs)]
     if options.remote:
-        from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
-
-        return RemoteVectorEnv(makers)
+        apart: VectorEnv = feature("actors").slots(makers)
+        return apart
     return SyncVectorEnv(makers, autoreset_mode=AutoresetMode.NEXT_STEP)
 
 

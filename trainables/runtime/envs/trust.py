@@ -13,8 +13,8 @@ from trainables.core.config.atari import ENVPOOL_ARGUMENTS, LIFE_LOSS, PREPROCES
 from trainables.core.config.settings import CODE
 from trainables.core.trust import Doubt
 from trainables.runtime.envs.games.known import is_of_known_package, register
+from trainables.runtime.envs.kinds import PETTINGZOO
 from trainables.runtime.envs.make import is_name_safe, is_tune_name
-from trainables.runtime.envs.multi_agent.pettingzoo_names import PREFIX
 
 # The settings that are judged here, together.
 ENVIRONMENT = ("env", "env_config")
@@ -54,7 +54,7 @@ def _is_known(env: str) -> bool:
     """Tell whether it is of a known package or gymnasium's own: its arguments are data."""
     if is_tune_name(env):  # a user's code is made of it
         return False
-    if env.startswith(PREFIX):
+    if env.startswith(PETTINGZOO):
         return True
     register(env)
     return env in gym.registry and is_of_known_package(gym.registry[env])

@@ -15,7 +15,7 @@ from trainables.runtime.evaluation.plan import EvaluationPlan
 from trainables.runtime.evaluation.result import EvaluationResult
 from trainables.runtime.evaluation.runner import EvaluationRunner, Task
 from trainables.runtime.sampling.module_slots import ModuleSlots
-from trainables.runtime.sampling.worker_group import WorkerGroup
+from trainables.runtime.sampling.workers import WorkerGroup
 
 T = TypeVar("T")
 

@@ -21,8 +21,7 @@ from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.custom_metrics import MetricsLogger
 from trainables.runtime.callbacks.hooks import Hooks, episode_hooks
 from trainables.runtime.envs.all_slots import reset_seeds, reset_with_infos
-from trainables.runtime.envs.make import EnvName, EnvOptions
-from trainables.runtime.envs.multi_agent.make import make_played_slots
+from trainables.runtime.envs.make import EnvName, EnvOptions, make_played_slots
 from trainables.runtime.envs.sub_environment import RESTARTS
 from trainables.runtime.envs.video import Video, end_video
 from trainables.runtime.evaluation.plan import EvaluationPlan, part_seed
@@ -31,9 +30,14 @@ from trainables.runtime.evaluation.watch import Outcome, PlayedStep, Watch
 from trainables.runtime.random_streams import random_streams
 from trainables.runtime.sampling.acting import SlotActor
 from trainables.runtime.sampling.endless import LONGEST_EVALUATED, EvaluationWatch
-from trainables.runtime.sampling.module_slots import ModuleSlots, SlotsOf, join_slots, module_seeds
+from trainables.runtime.sampling.module_slots import (
+    ModuleSlots,
+    SlotsOf,
+    join_slots,
+    module_seeds,
+    together,
+)
 from trainables.runtime.sampling.row_checks import Place, check_rewards
-from trainables.runtime.sampling.slot_actors import together
 
 __all__ = ["EvaluationResult", "evaluate_policy", "play_episodes"]
 

@@ -10,8 +10,7 @@ from trainables.core.config.agents.policy_specs import RANDOM
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
-from trainables.runtime.envs.make import EnvName, env_name
-from trainables.runtime.envs.multi_agent.make import make_slots
+from trainables.runtime.envs.make import EnvName, env_name, make_slots
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.evaluation.agents import evaluate_agents
 from trainables.runtime.evaluation.agents_watch import AgentsWatch

@@ -10,15 +10,14 @@ import numpy as np
 import torch
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.features import feature
 from trainables.core.logs import is_debug, logger, set_log_level
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.hooks import hooks_of
-from trainables.runtime.envs.make import EnvContext, evaluation_options
-from trainables.runtime.envs.multi_agent.make import AnyVectorEnv, make_slots
-from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
+from trainables.runtime.envs.kinds import AgentSlots, AnyVectorEnv
+from trainables.runtime.envs.make import EnvContext, evaluation_options, make_slots
 from trainables.runtime.evaluation.plan import EvaluationPlan, Part, part_seed
 from trainables.runtime.evaluation.play import play_episodes
-from trainables.runtime.evaluation.play_agents import play_agents
 from trainables.runtime.evaluation.result import EvaluationResult
 from trainables.runtime.process_environment import num_threads
 from trainables.runtime.sampling.endless import longest_evaluated
@@ -236,8 +235,8 @@ class EvaluationRunner(Worker):
             "cut_off": cut_off,
         }
         env, seed = self.env, part_seed(task.seed, part.number)
-        if isinstance(env, AgentsVectorEnv):
-            return play_agents(
+        if isinstance(env, AgentSlots):
+            result: EvaluationResult | None = feature("agents").play(
                 self.config,
                 self.policies,
                 env,
@@ -246,6 +245,7 @@ class EvaluationRunner(Worker):
                 callbacks=self._callbacks,
                 **how,
             )
+            return result
         assert env is not None
         return play_episodes(
             self.policies,

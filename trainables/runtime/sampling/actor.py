@@ -13,14 +13,12 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.logs import logger, set_log_level
 from trainables.runtime.envs.all_slots import set_tasks
-from trainables.runtime.envs.make import env_name, training_options
-from trainables.runtime.envs.multi_agent.make import make_slots
+from trainables.runtime.envs.make import env_name, make_slots, training_options
 from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.process_environment import num_threads
-from trainables.runtime.sampling.episodes import SampleReport
+from trainables.runtime.sampling.env_runner import make_env_runner
 from trainables.runtime.sampling.module_slots import ModuleSlots
-from trainables.runtime.sampling.runner_class import make_env_runner
-from trainables.runtime.sampling.sampling_worker import SamplingWorker
+from trainables.runtime.sampling.sampling_worker import SampleReport, SamplingWorker
 from trainables.runtime.sampling.worker_actor import Recipes, States, WorkerActor, made_policies
 
 

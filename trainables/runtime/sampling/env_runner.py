@@ -6,33 +6,33 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import SyncVectorEnv, VectorEnv
+from gymnasium.vector import VectorEnv
 
+from trainables.core.callables import callable_name, refuse_uncalled, resolve_callable
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.data.state_shapes import like
+from trainables.core.errors import ConfigError
 from trainables.core.features import feature
 from trainables.core.learning.members.company import company
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.hooks import episode_hooks
 from trainables.runtime.envs.all_slots import (
+    SlotsApart,
     TaskFunction,
     choose_tasks,
     count_restarts,
     reset_with_infos,
     set_tasks,
 )
-from trainables.runtime.envs.multi_agent.team import TeamVectorEnv
-from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
+from trainables.runtime.envs.kinds import AgentSlots, AnyVectorEnv
 from trainables.runtime.envs.state import get_env_state, set_env_state
 from trainables.runtime.envs.sub_environment import RESTARTS
-from trainables.runtime.sampling.episodes import Episodes
 from trainables.runtime.sampling.fragment_request import FragmentRequest
-from trainables.runtime.sampling.module_slots import ModuleSlots, module_seeds
+from trainables.runtime.sampling.module_slots import ModuleSlots, module_seeds, together
 from trainables.runtime.sampling.recording import Running, SlotRecorder, StepColumns
 from trainables.runtime.sampling.row_checks import Place, check_rewards
-from trainables.runtime.sampling.sampling_worker import SamplingWorker
-from trainables.runtime.sampling.slot_actors import together
+from trainables.runtime.sampling.sampling_worker import Episodes, SamplingWorker
 
 _STEPS_AT_ONCE = 16  # that are stepped before a look at whether enough episodes are over
 
@@ -217,9 +217,8 @@ class EnvRunner(SamplingWorker):
     ) -> tuple[dict[str, Rollout], Episodes]:
         episodes.num_env_steps = sum(rollout.num_env_steps for rollout in rollouts.values())
         sampled = super()._sampled(rollouts, episodes)
-        if isinstance(self.env, (SyncVectorEnv, RemoteVectorEnv, TeamVectorEnv)):
-            total = count_restarts(self.env)
-            episodes.num_restarts, self._num_restarts = total - self._num_restarts, total
+        total = count_restarts(self.env)
+        episodes.num_restarts, self._num_restarts = total - self._num_restarts, total
         return sampled
 
     def _drop_episodes(self, valid: np.ndarray, replaced: np.ndarray) -> None:
@@ -305,3 +304,60 @@ class EnvRunner(SamplingWorker):
             recorder.listener = None
         if output is not None:
             output.close()
+
+
+def make_env_runner(
+    config: AlgorithmConfig,
+    policies: Mapping[str, Policy],
+    env: AnyVectorEnv,
+    seed: np.random.SeedSequence,
+    worker_index: int = 0,
+    module_slots: ModuleSlots | None = None,
+    output: Any = None,
+) -> SamplingWorker:
+    """Return the env runner of an environment: the class of `env_runner_cls` if there is one.
+
+    It records what it samples if `output` says where to.
+    """
+    fitting = _fitting(isinstance(env, AgentSlots), isinstance(env, SlotsApart))
+    runner_class = _runner_class(config, fitting)
+    runner: SamplingWorker = runner_class(config, policies, env, seed, worker_index, module_slots)
+    if output is not None:
+        runner.write_output(output)
+    return runner
+
+
+def check_runner_class(config: AlgorithmConfig) -> None:
+    """See that `env_runner_cls` can sample, before there is an environment.
+
+    Raises:
+        ConfigError: if it is no class that fits.
+    """
+    if config.env_runner_cls is not None:
+        _runner_class(config, _fitting(config.is_multi_agent(), config.remote_worker_envs))
+
+
+def _fitting(has_several_agents: bool, is_apart: bool) -> type[Any]:
+    """Return the class that samples from an environment, and what one of a user derives from."""
+    kind: type[Any] = EnvRunner
+    if has_several_agents:
+        kind = feature("agents").env_runner_class()
+    elif is_apart:
+        kind = feature("actors").slots_runner_class()
+    return kind
+
+
+def _runner_class(config: AlgorithmConfig, fitting: type[Any]) -> type[Any]:
+    given = config.env_runner_cls
+    if given is None:
+        return fitting
+    found = resolve_callable(given) if isinstance(given, str) else given
+    if isinstance(found, type) and issubclass(found, fitting):
+        refuse_uncalled(found, "ENV_RUNNER")
+        return found
+    name = given if isinstance(given, str) else callable_name(given)
+    raise ConfigError(
+        f"env_runner_cls = {name!r} is not allowed; allowed: a subclass of "
+        f"{fitting.__module__}:{fitting.__name__}"
+        + (", as remote_worker_envs is set" if fitting.__name__ == "RemoteEnvRunner" else "")
+    )

@@ -11,8 +11,8 @@ import numpy as np
 
 from trainables.core.data.batch import Rollout
 from trainables.core.data.layout import ObservationLayout
-from trainables.runtime.sampling.episodes import Episodes
 from trainables.runtime.sampling.group import Sample
+from trainables.runtime.sampling.sampling_worker import Episodes
 
 
 class FragmentQueue:

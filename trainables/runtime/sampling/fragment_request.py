@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trainables.core.data.batch import HOST, Rollout
 from trainables.core.learning.members.lifted_module import structure, why_not_lifted
 from trainables.core.policy.explorers import Explorer
-from trainables.runtime.sampling.episodes import Episodes
+from trainables.runtime.sampling.sampling_worker import Episodes
 
 if TYPE_CHECKING:
     from trainables.runtime.sampling.env_runner import EnvRunner

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from operator import methodcaller
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import ray
@@ -17,12 +17,11 @@ from trainables.core.data.per_module import from_store, to_store
 from trainables.core.policy.connectors.filter import RunningMoments
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.all_slots import TaskFunction
-from trainables.runtime.envs.multi_agent.make import AnyVectorEnv
-from trainables.runtime.sampling.episodes import Episodes, SampleReport
+from trainables.runtime.envs.kinds import AnyVectorEnv
+from trainables.runtime.sampling.env_runner import make_env_runner
 from trainables.runtime.sampling.module_slots import ModuleSlots
-from trainables.runtime.sampling.runner_class import make_env_runner
-from trainables.runtime.sampling.sampling_worker import SamplingWorker
-from trainables.runtime.sampling.worker_group import WorkerGroup
+from trainables.runtime.sampling.sampling_worker import Episodes, SampleReport, SamplingWorker
+from trainables.runtime.sampling.workers import WorkerGroup
 
 T = TypeVar("T")
 
@@ -336,3 +335,34 @@ def tasks_of(tasks: list[list[Any]], index: int) -> list[Any]:
 def child_seed(seed: np.random.SeedSequence, *path: int) -> np.random.SeedSequence:
     """Return the stream of one env runner: the same however many others there are."""
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *path))
+
+
+_NOTHING_TO_SAMPLE = (
+    "training steps no environment (needs_env of its config is False), so there is nothing to "
+    "sample: training_step learns from what the algorithm has, and evaluate() plays"
+)
+
+
+class NoEnvRunners(EnvRunnerGroup):
+    """A group without any env runner: whoever is asked gives nothing, and sampling raises.
+
+    It counts versions of the weights, which evaluations report.
+    """
+
+    def _sample_each(self) -> NoReturn:
+        raise RuntimeError(_NOTHING_TO_SAMPLE)
+
+    def sample_ahead(self) -> NoReturn:
+        raise RuntimeError(_NOTHING_TO_SAMPLE)
+
+    def request_samples(self) -> NoReturn:
+        raise RuntimeError(_NOTHING_TO_SAMPLE)
+
+    def ready_samples(self, timeout_s: float | None = None) -> list[Sample]:
+        raise RuntimeError(_NOTHING_TO_SAMPLE)
+
+    def _set_states(self, states: list[dict[str, Any] | None], restarts: list[int]) -> bool:
+        return True  # no episode is under way
+
+    def reseed(self, seed: np.random.SeedSequence) -> None:
+        """Draw nothing."""

@@ -23,10 +23,10 @@ from trainables.core.learning.members.lifted_module import (
 from trainables.core.networks.modules import PolicyModule
 from trainables.runtime.envs.joint_slots import JointSlots, joint_slots
 from trainables.runtime.sampling.env_runner import EnvRunner
-from trainables.runtime.sampling.episodes import Episodes
 from trainables.runtime.sampling.fragment_request import FragmentRequest
 from trainables.runtime.sampling.recording import Running, StepColumns
 from trainables.runtime.sampling.row_checks import check_observations, check_rewards
+from trainables.runtime.sampling.sampling_worker import Episodes
 
 
 class JointFragments:

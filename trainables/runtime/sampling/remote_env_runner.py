@@ -8,8 +8,8 @@ from trainables.core.data.batch import Rollout
 from trainables.runtime.envs.remote.vector_env import RemoteVectorEnv
 from trainables.runtime.envs.sub_environment import RESTARTS
 from trainables.runtime.sampling.env_runner import EnvRunner
-from trainables.runtime.sampling.episodes import Episodes
 from trainables.runtime.sampling.row_checks import check_rewards
+from trainables.runtime.sampling.sampling_worker import Episodes
 
 
 class RemoteEnvRunner(EnvRunner):

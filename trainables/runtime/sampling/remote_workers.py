@@ -16,7 +16,7 @@ from trainables.runtime.actors.group import ActorFailure, ActorGroup, Reply
 from trainables.runtime.actors.process import ActorOptions
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.worker_actor import change_made_policies
-from trainables.runtime.sampling.worker_group import R, WorkerGroup
+from trainables.runtime.sampling.workers import R, WorkerGroup
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from trainables.runtime.envs.curriculum import TaskSettableEnv
 from trainables.runtime.envs.make import EnvOptions, make_vector_env
 from trainables.runtime.envs.sub_environment import RESTARTS, SubEnvironmentError
 from trainables.runtime.evaluation.play import evaluate_policy
-from trainables.runtime.sampling.episodes import Episodes
+from trainables.runtime.sampling.sampling_worker import Episodes
 
 RESTART = EnvOptions(restart=True)
 

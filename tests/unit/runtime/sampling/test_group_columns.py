@@ -8,8 +8,8 @@ import numpy as np
 from replay_cases import Stream
 
 from trainables.core.data.batch import Rollout
-from trainables.runtime.sampling.episodes import Episodes
 from trainables.runtime.sampling.group import EnvRunnerGroup, Sample
+from trainables.runtime.sampling.sampling_worker import Episodes
 
 
 class Samples(EnvRunnerGroup):

@@ -16,9 +16,8 @@ from trainables.core.data.spaces import PLAIN
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import EnvOptions, make_vector_env
 from trainables.runtime.envs.sub_environment import SubEnvironmentError
-from trainables.runtime.sampling.env_runner import EnvRunner
+from trainables.runtime.sampling.env_runner import EnvRunner, make_env_runner
 from trainables.runtime.sampling.module_slots import ModuleSlots
-from trainables.runtime.sampling.runner_class import make_env_runner
 
 EVEN, ODD = "even", "odd"
 MEMORY = {"use_lstm": True, "lstm_cell_size": 4, "max_seq_len": 3, "lstm_use_prev_action": True}

@@ -23,9 +23,8 @@ from trainables.core.learning.minibatches import unrolled
 from trainables.core.policy.policy import Policy
 from trainables.ppo import PPOCoefficients, ppo_loss
 from trainables.runtime.envs.make import EnvOptions, make_vector_env
-from trainables.runtime.sampling.env_runner import EnvRunner
+from trainables.runtime.sampling.env_runner import EnvRunner, make_env_runner
 from trainables.runtime.sampling.remote_env_runner import RemoteEnvRunner
-from trainables.runtime.sampling.runner_class import make_env_runner
 
 WHOLE = {"batch_mode": "complete_episodes"}
 MEMORY = {"use_lstm": True, "lstm_cell_size": 4, "fcnet_hiddens": [4], "max_seq_len": 3}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -12,9 +12,9 @@ import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.data.team import PLAYS_AS_TEAM
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.kinds import (
+    PETTINGZOO,
     SeveralAgents,
     has_several_agents,
     speaks_in_dicts,
@@ -41,8 +41,7 @@ from trainables.runtime.envs.multi_agent.team import TeamVectorEnv
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.envs.slots import SlotMaker
 
-AnyVectorEnv = VectorEnv | AgentsVectorEnv
-PETTINGZOO = "pettingzoo:"
+_Slots = VectorEnv | AgentsVectorEnv
 _Wrap = Callable[[MultiAgentEnv], MultiAgentEnv]
 
 
@@ -55,12 +54,9 @@ def make_slots(
     worker_index: int = 0,
     num_workers: int = 0,
     options: EnvOptions | None = None,
-) -> AnyVectorEnv:
-    """Make slots of an environment; see `make_vector_env`.
-
-    Several policies act for several agents: with them, an environment of one agent becomes one of
-    several with that agent alone. Of an algorithm that plays as a team it is the other way round.
-    With `centralized_critic` each agent's observation has what all of them see.
+    has_several: bool = False,
+) -> _Slots:
+    """Make slots of an environment where there are several agents; see `envs.make.make_slots`.
 
     Args:
         config: The algorithm's config, for whether there are several policies.
@@ -70,6 +66,7 @@ def make_slots(
         worker_index: Index of the env runner.
         num_workers: Number of env-runner actors.
         options: How they are made and stepped.
+        has_several: Whether the environment is known to have several agents.
 
     Raises:
         ConfigError: naming the environment and what is wrong with it.
@@ -77,14 +74,14 @@ def make_slots(
     asked = _Asked(
         env, dict(env_config or {}), num_envs, worker_index, num_workers, options or EnvOptions()
     )
-    observed, is_of_several = observation_wrapper(config), config.is_multi_agent()
+    observed, is_of_several = observation_wrapper(config), has_several or config.is_multi_agent()
     if config.plays_as_team:
         return _team_slots(asked, config.action_mask_key, observed)
     made = _make_slots(asked, observed, is_of_several=is_of_several)
     return _with_joint_observations(made, asked.env) if config.centralized_critic else made
 
 
-def _with_joint_observations(made: AnyVectorEnv, env: EnvName) -> JointObservations:
+def _with_joint_observations(made: _Slots, env: EnvName) -> JointObservations:
     """Return slots whose agents also observe what all of them see; they close with it."""
     try:
         if not isinstance(made, AgentsVectorEnv):
@@ -98,29 +95,26 @@ def _with_joint_observations(made: AnyVectorEnv, env: EnvName) -> JointObservati
         raise
 
 
-def make_played_slots(
-    metadata: Mapping[str, Any],
+def make_team_slots(
     env: EnvName,
-    env_config: dict[str, Any] | None = None,
-    num_envs: int = 1,
+    env_config: dict[str, Any] | None,
+    num_envs: int,
     *,
-    options: EnvOptions | None = None,
+    options: EnvOptions | None,
+    mask_key: str,
 ) -> VectorEnv:
-    """Make slots for a policy to play in, without the config that it was trained with.
+    """Make slots whose agents are one agent together; see `make_played_slots`.
 
     Args:
-        metadata: Those of who acts: they say whether it acts for a team.
         env: See the setting `env`.
         env_config: See the setting `env_config`.
         num_envs: Number of slots.
         options: How they are made and stepped.
+        mask_key: The key of an agent's observation that says which actions are allowed.
 
     Raises:
         ConfigError: naming the environment and what is wrong with it.
     """
-    mask_key = metadata.get(PLAYS_AS_TEAM)
-    if mask_key is None:
-        return make_vector_env(env, env_config, num_envs, options=options)
     asked = _Asked(env, dict(env_config or {}), num_envs, 0, 0, options or EnvOptions())
     return _team_slots(asked, mask_key)
 
@@ -154,7 +148,7 @@ def _make_slots(
     *,
     is_of_several: bool = False,
     tells_state: bool = False,
-) -> AnyVectorEnv:
+) -> _Slots:
     """Make slots of an environment, of several agents by themselves; see `make_slots`.
 
     Args:

@@ -14,8 +14,7 @@ from types import ModuleType
 
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
-
-PREFIX = "pettingzoo:"
+from trainables.runtime.envs.kinds import PETTINGZOO
 
 # The families of games in the package pettingzoo. MPE's games are a package of their own now.
 _FAMILIES = ("atari", "butterfly", "classic", "mpe", "sisl")
@@ -33,7 +32,7 @@ def game_module(name: str) -> ModuleType:
     Raises:
         ConfigError: if there is no such game, or what it needs is not installed.
     """
-    path = name.removeprefix(PREFIX)
+    path = name.removeprefix(PETTINGZOO)
     family, _, game = path.partition(".")
     package = package_of(family)
     if package is None:
@@ -75,7 +74,7 @@ def games_of(package: str) -> list[str]:
 
 def missing_dependency(name: str, error: ImportError) -> ConfigError:
     """Return the error of a game that cannot be imported, or made, for want of a library."""
-    family = name.removeprefix(PREFIX).partition(".")[0]
+    family = name.removeprefix(PETTINGZOO).partition(".")[0]
     extra = "mpe2" if family == _MPE2 else f"pettingzoo[{family}]"
     if isinstance(error, ModuleNotFoundError) and error.name:
         lack = f"needs the library {error.name}, which is not installed"
@@ -91,19 +90,19 @@ def _is_moved() -> bool:
 def _moved(name: str, game: str) -> ConfigError:
     return ConfigError(
         f"env {name!r} is no longer in PettingZoo: its MPE games are the package mpe2 now "
-        f"(pip install 'tunescape[pettingzoo]'); write '{PREFIX}{_MPE2}.{game}'"
+        f"(pip install 'tunescape[pettingzoo]'); write '{PETTINGZOO}{_MPE2}.{game}'"
     )
 
 
 def _unknown(name: str) -> ConfigError:
-    path = name.removeprefix(PREFIX)
+    path = name.removeprefix(PETTINGZOO)
     families = (*_FAMILIES, _MPE2)
     # One that exists means it, and its game in another version.
     searched = [family for family in families if path.startswith(f"{family}.")] or families
-    known = [f"{PREFIX}{family}.{game}" for family in searched for game in _found(family)]
-    hint = suggestion(PREFIX + path, known, cutoff=0.8)
+    known = [f"{PETTINGZOO}{family}.{game}" for family in searched for game in _found(family)]
+    hint = suggestion(PETTINGZOO + path, known, cutoff=0.8)
     return ConfigError(
-        f"env {name!r} is no game of PettingZoo; allowed: '{PREFIX}<family>.<game>_v<version>' "
+        f"env {name!r} is no game of PettingZoo; allowed: '{PETTINGZOO}<family>.<game>_v<version>' "
         f"with a family of {', '.join(families)}{hint}"
     )
 

@@ -7,20 +7,21 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from trainables.core.data.spaces import map_leaves
 from trainables.core.data.state_shapes import like
 from trainables.core.data.team import AGENTS, STATE
 from trainables.core.errors import ConfigError
+from trainables.runtime.envs.all_slots import OwnVectorEnv
 from trainables.runtime.envs.multi_agent.forms import MultiAgentApiError
 from trainables.runtime.envs.multi_agent.vector_env import AgentGroup, AgentsStep, AgentsVectorEnv
 from trainables.runtime.envs.sub_environment import RESTARTS
 from trainables.runtime.random_streams import draw_seed
 
 
-class TeamVectorEnv(VectorEnv):
+class TeamVectorEnv(OwnVectorEnv):
     """N slots of a team of G agents with equal spaces, as a vector environment of one agent.
 
     It observes `{"agents": …}`, what each agent sees, `[G, …]` of each leaf; `"state"` beside it,

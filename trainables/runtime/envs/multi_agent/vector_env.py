@@ -5,13 +5,15 @@ Neither torch nor Ray may be imported here: environments in other processes impo
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
+
+from trainables.runtime.envs.kinds import AgentSlots
 
 
 class AgentGroup(NamedTuple):
@@ -83,7 +85,7 @@ class AgentsStep(NamedTuple):
     infos: list[dict[Hashable, Any]]
 
 
-class AgentsVectorEnv(ABC):
+class AgentsVectorEnv(AgentSlots):
     """N slots of an environment with several agents, stepped together.
 
     A slot resets on the step after the one that ended its episode, as gymnasium's NEXT_STEP mode
@@ -97,9 +99,7 @@ class AgentsVectorEnv(ABC):
             None: there is none.
     """
 
-    num_envs: int
     groups: tuple[AgentGroup, ...]
-    num_restarts: int = 0
     state_space: gym.Space | None = None
 
     @abstractmethod
@@ -122,9 +122,6 @@ class AgentsVectorEnv(ABC):
     def states(self) -> np.ndarray:
         """Return the global state of each slot after the last step or reset, `[N, …]`."""
         raise NotImplementedError
-
-    def close(self) -> None:  # noqa: B027  # not everything holds something
-        """Free what the environments hold."""
 
     def get_state(self) -> dict[str, Any] | None:
         """Return what the next steps depend on: a tree of numbers, strings and arrays.

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import cloudpickle
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 from trainables.core.errors import ConfigError
+from trainables.runtime.envs.all_slots import SlotsApart
 from trainables.runtime.envs.remote.process import RemoteSlot, SlotDiedError
 from trainables.runtime.envs.slots import SlotMaker
 from trainables.runtime.envs.sub_environment import (
@@ -52,7 +53,7 @@ class Polled(NamedTuple):
     infos: dict[str, Any]
 
 
-class RemoteVectorEnv(VectorEnv):
+class RemoteVectorEnv(SlotsApart):
     """One process for each slot; resets on the step after an episode's end.
 
     Args:
@@ -62,12 +63,13 @@ class RemoteVectorEnv(VectorEnv):
         ConfigError: if an environment cannot be made, or the slots' spaces differ.
     """
 
+    num_restarts = 0
+
     def __init__(self, makers: Sequence[SlotMaker]):
         self.num_envs = len(makers)
         self._restart = makers[0].options.restart
         self._slots: list[RemoteSlot] = []
         self._failures = np.zeros(self.num_envs, np.int64)  # processes in a row that died
-        self.num_restarts = 0
         self._tasks: dict[int, Any] = {}
         self._last_obs: list[Any] = [None] * self.num_envs
         self._seeds = [np.random.SeedSequence() for _ in makers]  # of processes that replace others
@@ -98,12 +100,6 @@ class RemoteVectorEnv(VectorEnv):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode in every slot.
-
-        Args:
-            seed: A pair of seeds for each slot, its environment's and its action space's; or None.
-            options: What gymnasium's API has; it is not passed on.
-        """
         if seed is not None:
             self._seeds = [np.random.SeedSequence([*seeds, 1]) for seeds in seed]
         for index in range(self.num_envs):

@@ -8,8 +8,7 @@ from typing import Any
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
-from trainables.runtime.envs.make import env_name
-from trainables.runtime.envs.multi_agent.make import make_slots
+from trainables.runtime.envs.make import env_name, make_slots
 from trainables.runtime.envs.multi_agent.vector_env import AgentGroup, AgentsVectorEnv
 from trainables.runtime.sampling.agents.agent_lanes import mismatch
 

@@ -19,9 +19,8 @@ from trainables.runtime.sampling.agents.agent_hooks import acting_policies, agen
 from trainables.runtime.sampling.agents.agent_lanes import AgentLanes
 from trainables.runtime.sampling.agents.agents_output import AgentsOutput
 from trainables.runtime.sampling.agents.episode_book import EpisodeBook, log_returns, match_of
-from trainables.runtime.sampling.episodes import Episodes
 from trainables.runtime.sampling.module_slots import ModuleSlots
-from trainables.runtime.sampling.sampling_worker import SamplingWorker
+from trainables.runtime.sampling.sampling_worker import Episodes, SamplingWorker
 
 
 class AgentsEnvRunner(SamplingWorker):

@@ -18,13 +18,13 @@ from trainables.core.errors import ConfigError
 from trainables.runtime.envs.multi_agent.agents_slot import AgentsSlot
 from trainables.runtime.envs.multi_agent.dict_slots import DictSlots
 from trainables.runtime.envs.multi_agent.forms import MultiAgentApiError
-from trainables.runtime.envs.multi_agent.make import make_slots
+from trainables.runtime.envs.make import make_slots
 from trainables.runtime.envs.multi_agent.remote_slot import RemoteAgentsSlot
 from trainables.runtime.envs.remote.process import SlotDiedError
 from trainables.runtime.envs.slots import EnvOptions
 from trainables.runtime.envs.sub_environment import SubEnvironmentError
 from trainables.runtime.sampling.agents.runner import AgentsEnvRunner
-from trainables.runtime.sampling.runner_class import check_runner_class
+from trainables.runtime.sampling.env_runner import check_runner_class
 
 NAME = "env 'breaking_agents:BreakingAgents', slot 0 of env runner 0"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
+from trainables.runtime.envs import kinds
 from trainables.runtime.envs.multi_agent.native.cartpole import CartPoleAgents
 from trainables.runtime.envs.multi_agent.native.convoy import ConvoyGame
 from trainables.runtime.envs.multi_agent.native.grid_world import GridWorldAgents
@@ -53,13 +54,17 @@ def _maker(
 # By name, what makes a game of its env_config and its number of slots.
 NATIVE: dict[str, Callable[[dict[str, Any], int], AgentsVectorEnv]] = {
     name: _maker(name, game)
-    for name, game in (
-        ("multi_agent_cartpole", CartPoleAgents),
-        ("multi_agent_grid_world", GridWorldAgents),
-        ("matrix_game", MatrixGame),
-        ("two_step_game", TwoStepGame),
-        ("tic_tac_toe", TicTacToe),
-        ("connect_four", ConnectFour),
-        ("convoy", ConvoyGame),
+    for name, game in zip(
+        kinds.NATIVE,
+        (
+            CartPoleAgents,
+            GridWorldAgents,
+            MatrixGame,
+            TwoStepGame,
+            TicTacToe,
+            ConnectFour,
+            ConvoyGame,
+        ),
+        strict=True,
     )
 }
