@@ -25,7 +25,6 @@ from trainables.runtime.devices import learner_device
 from trainables.runtime.envs.all_slots import check_tasks
 from trainables.runtime.envs.kinds import AgentSlots, AnyVectorEnv
 from trainables.runtime.envs.make import EnvContext, env_name, make_slots, training_options
-from trainables.runtime.evaluation.group import EvaluationGroup, LocalEvaluationGroup
 from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup, make_worker
 from trainables.runtime.process_environment import num_threads
 from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup, NoEnvRunners
