@@ -46,9 +46,8 @@ from trainables.lifecycle.policies import PolicySet
 from trainables.lifecycle.spaces import Spaces, module_spaces, open_env
 from trainables.registry import is_ours
 from trainables.runtime.callbacks.hooks import algorithm_hooks
+from trainables.runtime.envs.kinds import AgentSlots, AnyVectorEnv
 from trainables.runtime.envs.make import EnvContext, env_name
-from trainables.runtime.envs.kinds import AnyVectorEnv
-from trainables.runtime.envs.kinds import AgentSlots
 from trainables.runtime.envs.video import check_display, check_encoder
 from trainables.runtime.learners.group import make_worker
 from trainables.runtime.metrics import EpisodeWindow, Timers, reserved

@@ -14,8 +14,8 @@ from trainables import Callbacks, PPOConfig
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.callbacks import CallbackSet
-from trainables.runtime.envs.multi_agent.dict_slots import DictSlots
 from trainables.runtime.envs.make import make_slots
+from trainables.runtime.envs.multi_agent.dict_slots import DictSlots
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.envs.slots import EnvContext
 from trainables.runtime.evaluation.play_agents import play_agents

@@ -15,10 +15,10 @@ from tiers import rarely
 
 from trainables import PPOConfig
 from trainables.core.errors import ConfigError
+from trainables.runtime.envs.make import make_slots
 from trainables.runtime.envs.multi_agent.agents_slot import AgentsSlot
 from trainables.runtime.envs.multi_agent.dict_slots import DictSlots
 from trainables.runtime.envs.multi_agent.forms import MultiAgentApiError
-from trainables.runtime.envs.make import make_slots
 from trainables.runtime.envs.multi_agent.remote_slot import RemoteAgentsSlot
 from trainables.runtime.envs.remote.process import SlotDiedError
 from trainables.runtime.envs.slots import EnvOptions

@@ -22,8 +22,8 @@ from tiers import rarely
 
 from trainables import QMIXConfig
 from trainables.core.errors import ConfigError
-from trainables.runtime.envs.multi_agent.forms import MultiAgentApiError
 from trainables.runtime.envs.make import make_slots
+from trainables.runtime.envs.multi_agent.forms import MultiAgentApiError
 from trainables.runtime.envs.multi_agent.team import TeamVectorEnv
 from trainables.runtime.envs.slots import EnvOptions
 
