@@ -39,7 +39,7 @@ from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import Reported, older_names
 from trainables.lifecycle import building
 from trainables.lifecycle.checkpoints import Checkpoints
-from trainables.lifecycle.configuring import Configures, merged, with_one_name_each
+from trainables.lifecycle.configuring import Configures, with_one_name_each
 from trainables.lifecycle.evaluation import Evaluation
 from trainables.lifecycle.folder_trainable import FolderTrainable, running
 from trainables.lifecycle.policies import PolicySet
@@ -49,12 +49,12 @@ from trainables.runtime.callbacks.hooks import algorithm_hooks
 from trainables.runtime.envs.kinds import AgentSlots, AnyVectorEnv
 from trainables.runtime.envs.make import EnvContext, env_name
 from trainables.runtime.envs.video import check_display, check_encoder
-from trainables.runtime.learners.group import make_worker
+from trainables.runtime.learners.group import LocalLearnerGroup, make_worker
 from trainables.runtime.metrics import EpisodeWindow, Timers, reserved
 from trainables.runtime.process_environment import ProcessEnvironment
 from trainables.runtime.random_streams import RandomStreams, draw_seed, random_streams
 from trainables.runtime.sampling.endless import EndlessWatch
-from trainables.runtime.sampling.group import EnvRunnerGroup
+from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup, NoEnvRunners
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.workers import policy_of
 from trainables.runtime.trial_log import tell_set_up
@@ -219,21 +219,18 @@ class Algorithm(FolderTrainable):
 
     def _sampling_metrics(self, num_env_steps: int, elapsed: float) -> dict[str, float]:
         """Return what is reported of the environment that training steps."""
+        of_agents = {}
+        if self.agent_groups is not None:
+            of_agents["num_agent_steps_sampled_lifetime"] = self.num_agent_steps_sampled
         return {
             **self.episodes.metrics(),
             "num_env_steps_sampled": num_env_steps,
             "num_env_steps_sampled_lifetime": self.num_env_steps_sampled,
-            **self._agent_steps(),
+            **of_agents,
             "env_steps_per_second": num_env_steps / elapsed,
             "num_healthy_workers": self.env_runners.num_healthy_env_runners,
             "num_env_runner_restarts": self.env_runners.num_restarts,
         }
-
-    def _agent_steps(self) -> dict[str, float]:
-        """Return how often agents have acted, where there are several."""
-        if self.agent_groups is None:
-            return {}
-        return {"num_agent_steps_sampled_lifetime": self.num_agent_steps_sampled}
 
     def log_result(self, result: dict[str, Any]) -> None:
         """Have callbacks change a result: what Tune does last with it."""
@@ -481,32 +478,48 @@ class Algorithm(FolderTrainable):
         )
 
     def _set_up_learners(self, seed: int) -> None:
-        self.learners = building.make_learners(
-            getattr(self, "learners", None),
-            self.config,
-            self.trained_policies,
-            type(self).make_learner,
-            type(self).checked_parts,
-            self.learner_connectors,
-            seed,
+        config, existing = self.config, self.__dict__.get("learners")  # of the trial before
+        actors = existing.handed_over(config) if existing is not None else None
+        cls, policies = type(self), self.trained_policies
+        if config.num_learners:
+            self.learners = feature("actors").learner_group(
+                config, policies, cls.make_learner, seed, actors, cls.checked_parts
+            )
+            return
+        connectors = self.learner_connectors
+        worker = make_worker(
+            config, policies, cls.make_learner, cls.checked_parts, connectors, seed
         )
+        self.learners = LocalLearnerGroup(worker)
 
     def _set_up_env_runners(self, env: AnyVectorEnv | None, seed: np.random.SeedSequence) -> None:
-        existing: EnvRunnerGroup | None = getattr(self, "env_runners", None)
-        self.env_runners = building.make_env_runners(
-            existing,
-            self.config,
-            self.policies,
-            self.module_slots,
-            env,
-            seed,
-            self._video_folder(),
-            building.output_plan(self.config, self.own_trial_id, self._storage, self.logdir),
+        existing: EnvRunnerGroup | None = self.__dict__.get("env_runners")
+        actors = existing.handed_over(self.config) if existing is not None else None
+        group = self.env_runners = self._made_env_runners(env, seed, actors)
+        group.on_recreated = self._env_runners_recreated
+        group.push_policies = self._weights_were_set
+        if group.local_env_runner is not None:  # a callback may set weights there
+            group.local_env_runner.push_policies = self._weights_were_set
+
+    def _made_env_runners(
+        self, env: AnyVectorEnv | None, seed: np.random.SeedSequence, actors: Any
+    ) -> EnvRunnerGroup:
+        """Return what samples, in this process or in actors; of some algorithms nothing does."""
+        config, policies, module_slots = self.config, self.policies, self.module_slots
+        if not config.needs_env:
+            if env is not None:
+                env.close()
+            return NoEnvRunners(config, policies)
+        assert env is not None  # see `EnvironmentSettings.validate`
+        module_slots.check(config)
+        output = self._output_plan()
+        if config.num_env_runners == 0:
+            return LocalEnvRunnerGroup(config, policies, env, seed, module_slots, output)
+        group: EnvRunnerGroup = feature("actors").env_runner_group(
+            config, policies, seed, self._video_folder(), actors, module_slots, output
         )
-        self.env_runners.on_recreated = self._env_runners_recreated
-        self.env_runners.push_policies = self._weights_were_set
-        if self.env_runners.local_env_runner is not None:  # a callback may set weights there
-            self.env_runners.local_env_runner.push_policies = self._weights_were_set
+        env.close()
+        return group
 
     def _env_runners_recreated(self, indices: list[int]) -> None:
         logger.info("env runners %s are there again", indices)
@@ -541,13 +554,22 @@ class Algorithm(FolderTrainable):
         """Return independent streams; others for other keys."""
         return random_streams(self.seed_entropy, *key)
 
-    @property
-    def own_trial_id(self) -> str | None:
-        """The id of the trial that this is; None outside of Tune."""
-        return self.trial_id if self._trial_info else None
-
     def _video_folder(self) -> str | None:
-        return building.video_folder(self.config, self.own_trial_id, self._storage, self.logdir)
+        """Return where `record_env` writes, None if it does not."""
+        record = self.config.record_env
+        if isinstance(record, str) and record:
+            return str(Path(record) / (self.own_trial_id or ""))
+        return str(self.trial_folder / "videos") if record else None
+
+    def _output_plan(self) -> Any:
+        """Return the plan of where what is sampled is recorded, None if it is not."""
+        config = self.config
+        if config.output is None:
+            return None
+        log_dir = str(self.trial_folder)
+        return feature("offline").output_plan(
+            config, log_dir, self.own_trial_id, env_name(config.env)
+        )
 
     def cleanup(self) -> None:
         """Close environments and end actors. Called by `stop`."""
@@ -1115,7 +1137,7 @@ class Algorithm(FolderTrainable):
         as in population-based training) gets new ones. A policy that the state does not hold keeps
         the weights that it has.
         """
-        Checkpoints(self).set_state(state)
+        feature("restoring").set_state(self, state)
 
     @property
     def counters(self) -> dict[str, Any]:
@@ -1281,7 +1303,10 @@ class Algorithm(FolderTrainable):
         Raises:
             ConfigError: if a name is no setting, unless that is allowed.
         """
-        return merged(cls.config_class, config1, config2, bool(_allow_unknown_configs))
+        merged: dict[str, Any] = feature("reference").merged(
+            cls.config_class, config1, config2, any_name=bool(_allow_unknown_configs)
+        )
+        return merged
 
     merge_trainer_configs = merge_algorithm_configs
 

@@ -5,30 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-
-import numpy as np
 
 from trainables.core.config.agents.several_agents import refuse_for_several_agents
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
-from trainables.core.features import feature
-from trainables.core.learning.connectors import LearnerConnectors
-from trainables.core.learning.learner import Learner
-from trainables.core.learning.part import Parts
-from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle.spaces import Spaces
 from trainables.runtime.devices import learner_device
 from trainables.runtime.envs.all_slots import check_tasks
 from trainables.runtime.envs.kinds import AgentSlots, AnyVectorEnv
 from trainables.runtime.envs.make import EnvContext, env_name, make_slots, training_options
-from trainables.runtime.learners.group import LearnerGroup, LocalLearnerGroup, make_worker
 from trainables.runtime.process_environment import num_threads
-from trainables.runtime.sampling.group import EnvRunnerGroup, LocalEnvRunnerGroup, NoEnvRunners
-from trainables.runtime.sampling.module_slots import ModuleSlots
 
 
 def trial_threads(config: AlgorithmConfig, trial_info: Any) -> int:
@@ -147,116 +136,6 @@ def trained_ids(trained: Collection[str], module_ids: Collection[str]) -> list[s
             + ", ".join(map(repr, module_ids))
         )
     return [module_id for module_id in module_ids if module_id in trained]
-
-
-def make_learners(
-    existing: LearnerGroup | None,
-    config: AlgorithmConfig,
-    policies: dict[str, Policy],
-    make_learner: Callable[[Any, PolicyModule], Learner],
-    make_parts: Callable[[Any, Policy], Parts],
-    connectors: dict[str, LearnerConnectors],
-    seed: int,
-) -> LearnerGroup:
-    """Return what learns, in this process or in actors.
-
-    Args:
-        existing: Learners of the trial before in this process: actors that fit are used again,
-            others end.
-        config: The algorithm's config.
-        policies: The policies that learn, by module id.
-        make_learner: Makes the learner of a module, see `Algorithm.make_learner`.
-        make_parts: Makes the parts of a policy's module, see `Algorithm.make_learner_parts`.
-        connectors: What happens to rollouts before they are learned from, by module id.
-        seed: The seed of the learner's random stream.
-    """
-    actors = existing.handed_over(config) if existing is not None else None
-    if config.num_learners:
-        group: LearnerGroup = feature("actors").learner_group(
-            config, policies, make_learner, seed, actors, make_parts
-        )
-        return group
-    worker = make_worker(config, policies, make_learner, make_parts, connectors, seed)
-    return LocalLearnerGroup(worker)
-
-
-def make_env_runners(
-    existing: EnvRunnerGroup | None,
-    config: AlgorithmConfig,
-    policies: dict[str, Policy],
-    module_slots: ModuleSlots,
-    env: AnyVectorEnv | None,
-    seed: np.random.SeedSequence,
-    video_folder: str | None,
-    output: Any = None,
-) -> EnvRunnerGroup:
-    """Return what samples, in this process or in actors; of some algorithms nothing does.
-
-    Args:
-        existing: Env runners of the trial before in this process: actors that fit are used again,
-            others end.
-        config: The algorithm's config.
-        policies: The learner's policies, by module id.
-        module_slots: Which module acts in which slot.
-        env: What the env runner of this process steps; where there is none it is closed.
-        seed: The root of the env runners' random streams.
-        video_folder: Where videos go; None if there are none.
-        output: Where what is sampled is recorded; None: nowhere.
-    """
-    actors = existing.handed_over(config) if existing is not None else None
-    if not config.needs_env:
-        if env is not None:
-            env.close()
-        return NoEnvRunners(config, policies)
-    assert env is not None  # see `EnvironmentSettings.validate`
-    module_slots.check(config)
-    if config.num_env_runners == 0:
-        return LocalEnvRunnerGroup(config, policies, env, seed, module_slots, output)
-    group: EnvRunnerGroup = feature("actors").env_runner_group(
-        config, policies, seed, video_folder, actors, module_slots, output
-    )
-    env.close()
-    return group
-
-
-def video_folder(
-    config: AlgorithmConfig, trial_id: str | None, storage: Any, logdir: str
-) -> str | None:
-    """Return where `record_env` writes, None if it does not.
-
-    Args:
-        config: The algorithm's config.
-        trial_id: The id of the trial, if it is one.
-        storage: Tune's storage of the trial, if it is one.
-        logdir: The working folder.
-    """
-    record = config.record_env
-    if not record:
-        return None
-    if isinstance(record, str):
-        return str(Path(record) / (trial_id or ""))
-    return str(_trial_folder(storage, logdir) / "videos")
-
-
-def _trial_folder(storage: Any, logdir: str) -> Path:
-    """Return the folder of a trial. Ray's own working folder of it is a temporary one."""
-    is_local = storage is not None and storage.storage_filesystem.type_name == "local"
-    return Path(storage.trial_fs_path if is_local else logdir)
-
-
-def output_plan(config: AlgorithmConfig, trial_id: str | None, storage: Any, logdir: str) -> Any:
-    """Return the plan of where what is sampled is recorded, None if it is not.
-
-    Args:
-        config: The algorithm's config.
-        trial_id: The id of the trial, if it is one.
-        storage: Tune's storage of the trial, if it is one.
-        logdir: The working folder.
-    """
-    if config.output is None:
-        return None
-    log_dir = str(_trial_folder(storage, logdir))
-    return feature("offline").output_plan(config, log_dir, trial_id, env_name(config.env))
 
 
 def of_module(module_id: str, method: Callable[..., Any], *args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`Checkpoints`: what an algorithm stores and takes over: JSON and safetensors, never a pickle."""
+"""`Checkpoints`: what an algorithm stores: JSON and safetensors, never a pickle."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from trainables.core.checkpoint import CHECKPOINT_FILE, policy_folder, save_stat
 from trainables.core.features import feature
 from trainables.core.logs import logger
 from trainables.lifecycle.policies import PolicySet
-from trainables.runtime.envs.make import env_name
-from trainables.runtime.random_streams import draw_seed, random_streams
 
 CHECKPOINT = "checkpoint"
 """The stem of a checkpoint's own files."""
@@ -67,60 +65,6 @@ class Checkpoints:
                 m: connectors.get_state() for m, connectors in algorithm.learner_connectors.items()
             },
         }
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what another run has learned; see `Algorithm.set_state`."""
-        algorithm = self._algorithm
-        connectors = algorithm.learner_connectors
-        for module_id, own in connectors.items():  # before anything is changed
-            own.check_state(state["learner_connectors"][module_id])
-        algorithm.learners.check_state(state["learners"])
-        for module_id, policy in algorithm.policies.items():
-            if module_id in state["policies"]:
-                policy.set_state(state["policies"][module_id])
-        PolicySet(algorithm).go_on_with_encoders(state["policies"], what="what is taken over")
-        algorithm.set_learned_state(state["learned"])
-        for module_id, own in connectors.items():
-            own.set_state(state["learner_connectors"][module_id])
-        algorithm.counters = state["counters"]
-        algorithm.episodes.set_state(state["episodes"])
-        algorithm.callbacks.set_state(state.get("callbacks", {}))
-        for name, used in algorithm.running_features.items():
-            if name in state:
-                used.set_state(state[name])
-        algorithm.evaluation.latest = dict(state["evaluation"])
-        # A clone, too, goes on where its donor's curriculum was; resets below begin the task.
-        algorithm.env_runners.set_tasks(state.get("env_tasks", []))
-        is_clone = algorithm.is_clone_of(state)
-        algorithm.learners.set_state(state["learners"], with_random=not is_clone)
-        if is_clone:
-            self._become_another_run(int(state["env_runners"]["weights_version"]))
-        else:
-            self._go_on(state)
-
-    def _become_another_run(self, weights_version: int) -> None:
-        algorithm = self._algorithm
-        seeds = algorithm.clone_streams()
-        algorithm.learners.reseed(draw_seed(seeds.learner))
-        # Its donor's samples, which it may have, are of these versions.
-        algorithm.env_runners.weights_version = weights_version
-        algorithm.env_runners.sync_weights()
-        algorithm.env_runners.reseed(seeds.env_runners)
-
-    def _go_on(self, state: dict[str, Any]) -> None:
-        """Go on with the random streams and episodes of the same run."""
-        algorithm = self._algorithm
-        seed = algorithm.seed_entropy = state["seed_entropy"]
-        algorithm.evaluation.seed = random_streams(seed).evaluation
-        if not algorithm.env_runners.set_state(state["env_runners"]):
-            # Not on the streams that the run began with: it would replay its first episodes.
-            algorithm.env_runners.reseed(random_streams(seed, algorithm.iteration).env_runners)
-            if state["env_runners"]["runners"]:
-                logger.warning(
-                    "%s cannot give its state (get_state/set_state): the resumed run starts new "
-                    "episodes",
-                    env_name(algorithm.config.env),
-                )
 
     def save(self, folder: Path) -> None:
         """Write JSON and safetensors. `checkpoint.json` comes last: without it there is none."""

@@ -106,6 +106,18 @@ class FolderTrainable(tune.Trainable):
                 f"or {name}.from_checkpoint(folder) to go on"
             )
 
+    @property
+    def own_trial_id(self) -> str | None:
+        """The id of the trial that this is; None outside of Tune."""
+        return self.trial_id if self._trial_info else None
+
+    @property
+    def trial_folder(self) -> Path:
+        """Where the files of the trial go. Ray's own working folder of it is a temporary one."""
+        storage: Any = self._storage
+        is_local = storage is not None and storage.storage_filesystem.type_name == "local"
+        return Path(storage.trial_fs_path if is_local else self.logdir)
+
     def _setup_logdir(self) -> None:
         if self._storage is None:  # outside Tune: not in the user's home
             folder = tempfile.mkdtemp(prefix="tunescape-")

@@ -35,6 +35,7 @@ from trainables.lifecycle.restoring.initial_weights import load_initial_weights
 from trainables.lifecycle.restoring.other_modules import fitted_state
 from trainables.lifecycle.restoring.own_classes import Classes, classes_of
 from trainables.lifecycle.restoring.stored_states import with_parts_of_policies
+from trainables.lifecycle.restoring.taking_over import set_state
 from trainables.runtime.envs.trust import ENVIRONMENT, environment_doubts
 
 # What a value that makes no sense leads to. Not an actor that dies: Tune tries that again.
@@ -53,6 +54,7 @@ class Restoring(Feature):
     """Goes on from what another run has left."""
 
     load_initial_weights = staticmethod(load_initial_weights)
+    set_state = staticmethod(set_state)
 
     def load(self, algorithm: Any, checkpoint: Any) -> Path:
         """Let an algorithm take over a checkpoint; see `Algorithm.load_checkpoint`.

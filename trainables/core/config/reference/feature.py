@@ -12,6 +12,7 @@ from trainables.core.config.reference import (
     other_libraries,
     planned,
     translation,
+    trial_names,
     uncalled_hooks,
     who_has,
 )
@@ -21,6 +22,21 @@ from trainables.core.features import Feature
 
 class Reference(Feature):
     """Knows the names of the reference API, of its older generation and of other libraries."""
+
+    def with_one_name_each(self, config_class: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of a trial, each setting by one name; see `trial_names`."""
+        return trial_names.with_one_name_each(config_class, values)
+
+    def merged(
+        self,
+        config_class: Any,
+        first: Mapping[str, Any],
+        second: Mapping[str, Any],
+        *,
+        any_name: bool,
+    ) -> dict[str, Any]:
+        """Return settings with others on top; see `Algorithm.merge_algorithm_configs`."""
+        return trial_names.merged(config_class, first, second, any_name)
 
     def called_now(self, name: str) -> str:
         """Return the name of the setting that an older name is for; another name as it is."""
