@@ -113,6 +113,7 @@ FEATURES: dict[str, Known] = {
     "noise": Known("trainables.core.policy.noise"),
     "shelf": Known("trainables.core.policy.shelf"),
     "export": Known("trainables.lifecycle.exporting"),
+    "no_env": Known("trainables.lifecycle.no_env"),
     "restoring": Known("trainables.lifecycle.restoring.feature"),
     "league": Known("trainables.runtime.league.feature", lambda config: config.league is not None),
     "offline": Known("trainables.runtime.offline.feature"),

@@ -43,17 +43,8 @@ def policy_spaces(
     if env is not None:
         found = Spaces(env.single_observation_space, env.single_action_space)
         return overridden(config, found, "the environment's")
-    said = of_data()
-    if said is not None:
-        return overridden(config, Spaces(*said), "the data's")
-    if config.observation_space is not None and config.action_space is not None:
-        return Spaces(config.observation_space, config.action_space)
-    if config.evaluation_env is None:
-        raise ConfigError(
-            "nothing says the spaces: set observation_space and action_space, or env, or an "
-            "environment to evaluate in (evaluation_config: {env: …}), which has them, too"
-        )
-    return overridden(config, _evaluation_spaces(config), "the environment's")
+    spaces: Spaces = feature("no_env").spaces(config, of_data)
+    return spaces
 
 
 def module_spaces(
@@ -102,14 +93,6 @@ def open_env(config: AlgorithmConfig, *, training: bool) -> Iterator[AnyVectorEn
 def evaluation_env(config: AlgorithmConfig) -> AbstractContextManager[AnyVectorEnv]:
     """Make one slot of the environment of evaluations, to ask it; close it after."""
     return open_env(config.get_evaluation_config_object(), training=False)
-
-
-def _evaluation_spaces(config: AlgorithmConfig) -> Spaces:
-    with evaluation_env(config) as env:
-        if isinstance(env, AgentSlots):
-            spaces: Spaces = feature("agents").spaces_of_all(config, env)
-            return spaces
-        return Spaces(env.single_observation_space, env.single_action_space)
 
 
 def overridden(config: AlgorithmConfig, found: Spaces, whose: str) -> Spaces:
