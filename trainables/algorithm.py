@@ -738,9 +738,10 @@ class Algorithm(FolderTrainable):
         resolved, options = config.resolve(), cls.learner_options(config, module)
         if resolved.compile is not None:
             options = {"compile": resolved.compile, **options}
-        return learner_type(config.learner_class)(
-            module, resolved.optimizer, config.grad_clip, config.grad_clip_by, **options
-        )
+        kind = learner_type(config.learner_class)
+        for used in features_of(config):
+            kind = used.replace_learner(kind)
+        return kind(module, resolved.optimizer, config.grad_clip, config.grad_clip_by, **options)
 
     @classmethod
     def checked_parts(cls, config: Any, policy: Policy) -> Parts:
@@ -810,10 +811,8 @@ class Algorithm(FolderTrainable):
 
         None if they are, where a host trains several: see `runtime.members`.
         """
-        if not self.config.learns_together:
-            return f"updates of {type(self).__name__} are not written for several trials"
-        rows = getattr(self.config, "minibatch_size", None)
-        return self.learners.why_alone(rows or self.config.train_batch_size_per_learner)
+        reason: str | None = feature("batching").why_alone(self)
+        return reason
 
     # ------------------------------------------------------------------ policies
 

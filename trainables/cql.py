@@ -221,7 +221,7 @@ def cql_loss(
     term, metrics = conservative_term(gaps, batch["weights"], options, log_multiplier)
 
     sampled, logp = distribution.rsample(inputs, batch["noise"])
-    alpha_loss = temperature_loss(log_alpha_of(module), -logp, target_entropy, batch)
+    alpha_loss = temperature_loss(log_alpha_of(module), -logp, target_entropy)
     loss = td_loss + term + alpha_loss
     if clones:
         worth, excess = log_likelihood(inputs, batch["before_tanh"], distribution)
@@ -230,9 +230,7 @@ def cql_loss(
         worth = module.critic(features, sampled, freeze=True).amin(0).squeeze(-1)
     actor_loss = (alpha * logp - worth).mean()
     loss = loss + actor_loss
-    reported = metrics_of(
-        td_loss, actor_loss, alpha_loss, alpha, -logp, q_values, priorities, batch
-    )
+    reported = metrics_of(td_loss, actor_loss, alpha_loss, alpha, -logp, q_values, priorities)
     return loss, reported | metrics
 
 
@@ -283,11 +281,9 @@ def discrete_cql_loss(
     else:
         actor_loss = -soft_values(probs, all_q.detach().amin(0), alpha).mean()
     goal = legal_entropy(inputs) if target_entropy is None else target_entropy
-    alpha_loss = temperature_loss(log_alpha_of(module), entropy, goal, batch)
+    alpha_loss = temperature_loss(log_alpha_of(module), entropy, goal)
     loss = td_loss + term + actor_loss + alpha_loss
-    reported = metrics_of(
-        td_loss, actor_loss, alpha_loss, alpha, entropy, q_values, priorities, batch
-    )
+    reported = metrics_of(td_loss, actor_loss, alpha_loss, alpha, entropy, q_values, priorities)
     return loss, reported | metrics
 
 

@@ -12,8 +12,6 @@ from torch.nn.functional import huber_loss, mse_loss
 from trainables.core.config.default_config import default_config_of
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.learning.learner import LossFn, Metrics
-from trainables.core.learning.members.lifted_loss import lifts
-from trainables.core.learning.members.rows import row_mean
 from trainables.core.learning.q_sequences import AnyQ, QLogits, sequence_logits
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.networks.q_network import QNetwork
@@ -127,7 +125,6 @@ class DQNOptions(NamedTuple):
     burn_in: int = 0
 
 
-@lifts
 def dqn_loss(
     online: QNetwork, batch: Batch, target: QNetwork, options: DQNOptions
 ) -> tuple[Tensor, Metrics]:
@@ -143,23 +140,21 @@ def dqn_loss(
 
     Returns:
         The scalar loss, and detached scalars to report with the rows' `priorities` `[B]`: the
-        absolute TD error, or the cross-entropy. Of K members at once, where all rows are
-        `[K, B, …]`, each's, `[K]`.
+        absolute TD error, or the cross-entropy.
     """
-    mean = partial(row_mean, batch=batch)
     if online.is_recurrent:
         logits = sequence_logits(online, target, batch, options.burn_in)
     else:
         logits = row_logits(online, target, batch, options.double_q)
     loss_of = td_losses if online.num_atoms == 1 else categorical_losses
     losses, priorities, q_values = loss_of(online, logits, batch, options)
-    loss = mean(batch["weights"] * losses)
+    loss = (batch["weights"] * losses).mean(-1)
     q_values = q_values.detach()
     return loss, {
         "qf_loss": loss.detach(),
-        "q_mean": mean(q_values),
+        "q_mean": q_values.mean(-1),
         "q_max": q_values.amax(-1),
-        "td_error_mean": mean(priorities),
+        "td_error_mean": priorities.mean(-1),
         "priorities": priorities,
     }
 

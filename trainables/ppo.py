@@ -19,11 +19,9 @@ from trainables.core.learning.advantages import (
     explained_by_values,
     with_advantages,
 )
-from trainables.core.learning.coefficients import Coefficient, clipped, is_off, of_rows, traced
+from trainables.core.learning.coefficients import Coefficient, clipped, is_off, traced
 from trainables.core.learning.fragments import all_steps
 from trainables.core.learning.learner import LossFn, Metrics
-from trainables.core.learning.members.lifted_loss import lifts
-from trainables.core.learning.members.rows import row_mean
 from trainables.core.learning.minibatches import minibatches, num_items, unrolled
 from trainables.core.learning.ranks import Ranks
 from trainables.core.networks.modules import ModuleOutput, PolicyValueModule, with_values
@@ -251,7 +249,6 @@ def _batch(worker: LearnerWorker, module_id: str, rollout: Rollout) -> Batch:
     )
 
 
-@lifts
 def _loss(
     module: PolicyValueModule,
     batch: Batch,
@@ -299,32 +296,30 @@ def ppo_loss(
         coefficients: Clip range and weights.
 
     Returns:
-        The scalar loss, and detached scalars to report; of K members at once, where all rows are
-        `[K, B, …]`, each's, `[K]`.
+        The scalar loss, and detached scalars to report.
     """
-    mean = partial(row_mean, batch=batch)
     logp, entropy = distribution.logp_and_entropy(output.dist_inputs, batch["actions"])
     advantages = batch["advantages"]
     log_ratio = logp - batch["logp"]
     ratio = log_ratio.exp()
     bounded = clipped(ratio, coefficients.clip)
-    policy_loss = -mean(torch.minimum(ratio * advantages, bounded * advantages))
-    mean_entropy = mean(entropy)
+    policy_loss = -torch.minimum(ratio * advantages, bounded * advantages).mean(-1)
+    mean_entropy = entropy.mean(-1)
     loss = policy_loss
     if not is_off(coefficients.entropy):  # else no gradient flows through it
         loss = loss - coefficients.entropy * mean_entropy
 
     value_error = (output.values - batch["value_targets"]).square()
     if coefficients.value_clip is not None:
-        value_error = value_error.clamp_max(of_rows(coefficients.value_clip))
-    value_loss = mean(value_error)
+        value_error = value_error.clamp_max(coefficients.value_clip)
+    value_loss = value_error.mean(-1)
     if not is_off(coefficients.value):
         loss = loss + coefficients.value * value_loss
 
     with torch.no_grad():
         # E[(r - 1) - log r] >= 0 estimates KL(old || new) with little variance (Schulman, 2020).
-        approx_kl = mean((ratio - 1) - log_ratio)
-        clip_fraction = mean((bounded != ratio).to(ratio))
+        approx_kl = ((ratio - 1) - log_ratio).mean(-1)
+        clip_fraction = (bounded != ratio).to(ratio).mean(-1)
     metrics = {
         "policy_loss": policy_loss.detach(),
         "vf_loss": value_loss.detach(),
@@ -333,7 +328,7 @@ def ppo_loss(
         "clip_fraction": clip_fraction,
     }
     if "dist_inputs" in batch:
-        mean_kl = mean(distribution.kl(batch["dist_inputs"], output.dist_inputs))
+        mean_kl = distribution.kl(batch["dist_inputs"], output.dist_inputs).mean(-1)
         loss = loss + coefficients.kl * mean_kl
         metrics["mean_kl"] = mean_kl.detach()
     metrics["total_loss"] = loss.detach()

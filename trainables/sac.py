@@ -15,10 +15,8 @@ from trainables.core.config.settings import refuse_given
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.distributions.base import ILLEGAL
 from trainables.core.distributions.gaussian import SquashedGaussian
-from trainables.core.learning.coefficients import Coefficient, of_rows
+from trainables.core.learning.coefficients import Coefficient
 from trainables.core.learning.learner import LossFn, Metrics
-from trainables.core.learning.members.lifted_loss import lifts
-from trainables.core.learning.members.rows import row_mean
 from trainables.core.learning.soft_values import entropies, legal_probs, soft_values
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.networks.soft_actor_critic import QFunctions, SoftActorCritic, chosen
@@ -177,7 +175,6 @@ def auto_entropy(policy: Policy) -> float:
     return _ENTROPY_SHARE * math.log(distribution.num_inputs)
 
 
-@lifts
 def sac_loss(
     module: SoftActorCritic,
     batch: Batch,
@@ -200,8 +197,7 @@ def sac_loss(
         target_entropy: Entropy that alpha is steered to, nats.
 
     Returns:
-        The scalar loss, and detached scalars to report with the rows' `priorities` `[B]`. Of K
-        members at once, where all rows are `[K, B, …]`, each's, `[K]`.
+        The scalar loss, and detached scalars to report with the rows' `priorities` `[B]`.
     """
     features, next_features = tree_of(batch, "features"), tree_of(batch, "next_features")
     log_alpha = log_alpha_of(module)
@@ -214,15 +210,15 @@ def sac_loss(
 
     actions, logp = distribution.rsample(module.dist_inputs(features), batch["noise"])
     q_of_policy = module.critic(features, actions, freeze=True).squeeze(-1).amin(-2)
-    actor_loss = row_mean(alpha * logp - q_of_policy, batch)
-    alpha_loss = temperature_loss(log_alpha, -logp, of_rows(target_entropy), batch)
+    actor_loss = (alpha * logp - q_of_policy).mean(-1)
+    alpha_loss = temperature_loss(log_alpha, -logp, target_entropy)
     losses = (critic_loss, actor_loss, alpha_loss)
     loss = critic_loss + actor_loss + alpha_loss
-    return loss, metrics_of(*losses, alpha, -logp, q_values, priorities, batch)
+    return loss, metrics_of(*losses, alpha, -logp, q_values, priorities)
 
 
 def log_alpha_of(module: SoftActorCritic) -> Tensor:
-    """Return log alpha as rows meet it: `[]` beside `[B]`, of members `[K, 1]` beside `[K, B]`."""
+    """Return log alpha as rows meet it, `[]` beside `[B]`."""
     return module.log_alpha.squeeze(-1)
 
 
@@ -248,7 +244,6 @@ def soft_targets(
     return batch["rewards"] + batch["discounts"] * next_values
 
 
-@lifts
 def discrete_sac_loss(
     module: SoftActorCritic, batch: Batch, target: QFunctions, target_entropy: Coefficient | None
 ) -> tuple[Tensor, Metrics]:
@@ -279,13 +274,13 @@ def discrete_sac_loss(
     inputs = module.dist_inputs(features)
     probs = legal_probs(inputs)
     values = soft_values(probs, all_q.detach().amin(-3), alpha.unsqueeze(-1))
-    actor_loss = -row_mean(values, batch)
+    actor_loss = -values.mean(-1)
     entropy = entropies(probs)
-    goal = legal_entropy(inputs) if target_entropy is None else of_rows(target_entropy)
-    alpha_loss = temperature_loss(log_alpha, entropy, goal, batch)
+    goal = legal_entropy(inputs) if target_entropy is None else target_entropy
+    alpha_loss = temperature_loss(log_alpha, entropy, goal)
     losses = (critic_loss, actor_loss, alpha_loss)
     loss = critic_loss + actor_loss + alpha_loss
-    return loss, metrics_of(*losses, alpha, entropy, q_values, priorities, batch)
+    return loss, metrics_of(*losses, alpha, entropy, q_values, priorities)
 
 
 def legal_entropy(inputs: Tensor) -> Tensor:
@@ -305,13 +300,11 @@ def q_loss(q_values: Tensor, targets: Tensor, batch: Batch) -> tuple[Tensor, Ten
         The scalar loss, and the rows' absolute TD errors, means over the functions, `[B]`.
     """
     errors = q_values - targets.unsqueeze(-2)
-    loss = 0.5 * row_mean(batch["weights"].unsqueeze(-2) * errors.square(), batch).sum(-1)
+    loss = 0.5 * (batch["weights"].unsqueeze(-2) * errors.square()).mean(-1).sum(-1)
     return loss, errors.detach().abs().mean(-2)
 
 
-def temperature_loss(
-    log_alpha: Tensor, entropy: Tensor, target_entropy: Coefficient, batch: Batch
-) -> Tensor:
+def temperature_loss(log_alpha: Tensor, entropy: Tensor, target_entropy: Coefficient) -> Tensor:
     """Alpha falls while the policy's entropy `[B]` is above its target, and rises below it.
 
     Of log alpha instead of alpha, as most implementations: the step does not vanish with alpha.
@@ -319,10 +312,9 @@ def temperature_loss(
     Args:
         log_alpha: See `log_alpha_of`.
         entropy: `[B]`.
-        target_entropy: One for all rows, of members `[K, 1]`; or each row's, `[B]`.
-        batch: What rows are of.
+        target_entropy: One for all rows, or each row's, `[B]`.
     """
-    return row_mean(log_alpha * (entropy.detach() - target_entropy), batch)
+    return (log_alpha * (entropy.detach() - target_entropy)).mean(-1)
 
 
 def metrics_of(
@@ -333,7 +325,6 @@ def metrics_of(
     entropy: Tensor,
     q_values: Tensor,
     priorities: Tensor,
-    batch: Batch,
 ) -> Metrics:
     """Return what SAC reports of a gradient step, with the rows' `priorities` `[B]`."""
     return {
@@ -341,10 +332,10 @@ def metrics_of(
         "policy_loss": actor_loss.detach(),
         "alpha_loss": alpha_loss.detach(),
         "alpha": alpha.squeeze(-1),
-        "entropy": row_mean(entropy.detach(), batch),
-        "q_mean": row_mean(q_values.detach().mean(-2), batch),
+        "entropy": entropy.detach().mean(-1),
+        "q_mean": q_values.detach().mean(-2).mean(-1),
         "q_max": q_values.detach().amax((-2, -1)),
-        "td_error_mean": row_mean(priorities, batch),
+        "td_error_mean": priorities.mean(-1),
         "priorities": priorities,
     }
 

@@ -29,6 +29,7 @@ from scipy import stats
 
 from experiments.benchmarks.gather import HERE, console, keep, table
 from trainables import PPO, PPOConfig
+from trainables.core.features import using
 from trainables.runtime.members.meeting import Meeting
 
 RETURN, STEPS = "episode_return_mean", "num_env_steps_sampled_lifetime"
@@ -80,9 +81,9 @@ TASKS = {
 
 def made(task: Task, seed: int) -> PPO:
     """A run that has not begun."""
-    return PPO(
-        config=PPOConfig().update_from_dict({"env": task.env, "seed": seed, **task.settings})
-    )
+    config = PPOConfig().update_from_dict({"env": task.env, "seed": seed, **task.settings})
+    with using("batching"):
+        return PPO(config=config)
 
 
 def iterate(algos: list[PPO], meeting: Meeting | None) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from experiments.internals.tune import TRIAL_INFO_KEY, counters_of, set_counters
 from experiments.trial_info import numeric_metrics
 from trainables.core.checkpoint import load_state, save_state
 from trainables.core.errors import ConfigError
+from trainables.core.features import using
 from trainables.runtime.members.handle import MemberHandle
 from trainables.runtime.members.host import peers
 from trainables.runtime.members.meeting import Meeting
@@ -69,11 +70,14 @@ class SeedHost:
                 settings[TRIAL_INFO_KEY] = trial_info
             with naming(seed):
                 instance = self._instances.get(seed)
-                if instance is not None and instance.reset(dict(settings), storage):
+                with self._hosting():
+                    was_reset = instance is not None and instance.reset(dict(settings), storage)
+                if was_reset:
                     continue
                 if instance is not None:
                     self._instances.pop(seed).stop()
-                self._instances[seed] = self._class(config=settings, storage=storage)
+                with self._hosting():
+                    self._instances[seed] = self._class(config=settings, storage=storage)
 
     def train(self, seeds: Sequence[int]) -> dict[int, dict[str, Any]]:
         """Train each of the seeds for one iteration.
@@ -121,11 +125,15 @@ class SeedHost:
         for seed, instance in self._instances.items():
             folder = seed_folder(checkpoint, seed)
             is_dict = (folder / f"{_DICT_STATE}.json").is_file()
-            with naming(seed):
+            with naming(seed), self._hosting():
                 instance.load_checkpoint(
                     load_state(folder, _DICT_STATE) if is_dict else str(folder)
                 )
             set_counters(instance, counters[seed]["iteration"], counters[seed][SECONDS])
+
+    def _hosting(self) -> AbstractContextManager[None]:
+        """Have what is built in here learn with others, if the instances do."""
+        return nullcontext() if self._meeting is None else using("batching")
 
     def stop(self) -> None:
         """Release what the instances hold."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar, NamedTuple
 
 
@@ -52,6 +54,14 @@ class Feature:
         """
         return {}
 
+    def replace_learner(self, kind: type[Any]) -> type[Any]:
+        """Return the class that a learner is made of in place of another one."""
+        return kind
+
+    def replace_env_runner(self, kind: type[Any]) -> type[Any]:
+        """Return the class that an env runner is made of in place of another one."""
+        return kind
+
     def prepare(self, config: Any) -> None:
         """See that a trial can have what it asks for, before anything of it is built.
 
@@ -91,6 +101,8 @@ class Known(NamedTuple):
     is_used: Callable[[Any], bool] | None = None
 
 
+_ASKED: ContextVar[tuple[str, ...]] = ContextVar("features", default=())
+
 FEATURES: dict[str, Known] = {
     "agents": Known("trainables.lifecycle.agents.feature"),
     "actors": Known(
@@ -99,6 +111,7 @@ FEATURES: dict[str, Known] = {
             config.num_env_runners or config.evaluation_num_env_runners or config.num_learners
         ),
     ),
+    "batching": Known("trainables.runtime.members.feature"),
     "callbacks": Known("trainables.runtime.callbacks.feature"),
     "calls": Known("trainables.core.policy.calls.feature"),
     "connectors": Known("trainables.core.policy.connectors.feature"),
@@ -130,8 +143,25 @@ def feature(name: str) -> Any:
     return importlib.import_module(FEATURES[name].module).FEATURE
 
 
+@contextmanager
+def using(name: str) -> Iterator[None]:
+    """Have what is built in here use a feature that no setting asks for.
+
+    Args:
+        name: The name in `FEATURES`.
+    """
+    token = _ASKED.set((*_ASKED.get(), name))
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
+
 def features_of(config: Any) -> list[Feature]:
-    """Return the features that a config uses, in order of the table."""
+    """Return the features that a config uses, and those of `using`, in order of the table."""
+    asked = _ASKED.get()
     return [
-        feature(name) for name, known in FEATURES.items() if known.is_used and known.is_used(config)
+        feature(name)
+        for name, known in FEATURES.items()
+        if name in asked or (known.is_used and known.is_used(config))
     ]

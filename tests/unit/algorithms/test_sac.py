@@ -260,7 +260,7 @@ def test_importance_weights_scale_the_critics_loss_alone() -> None:
 def test_alpha_falls_while_entropy_is_above_its_target(entropy: float, falls: bool) -> None:
     log_alpha = torch.zeros(1, requires_grad=True)
     entropies = torch.full((4,), entropy, requires_grad=True)
-    temperature_loss(log_alpha, entropies, -1.0, {}).backward()
+    temperature_loss(log_alpha, entropies, -1.0).backward()
     assert log_alpha.grad is not None and entropies.grad is None
     step = -log_alpha.grad.item()  # of gradient descent
     assert step == pytest.approx(-1 - entropy) and (step < 0) == falls

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import cached_property, partial, wraps
+from functools import partial, wraps
 from typing import Any, Literal, TypeVar, cast
 
 import torch
@@ -21,10 +21,6 @@ from trainables.core.learning.flat_parameters import (
     flat_groups,
     zero_gradients,
 )
-from trainables.core.learning.members.company import company
-from trainables.core.learning.members.lifted_module import structure, why_not_lifted
-from trainables.core.learning.members.request import StepRequest, UpdateRequest
-from trainables.core.learning.members.stacked_stepping import why_not_stacked
 from trainables.core.learning.minibatches import minibatches, shared_minibatches, trained_rows
 from trainables.core.learning.optimizers import make_optimizer
 from trainables.core.learning.ranks import ALONE, Ranks
@@ -51,16 +47,10 @@ What one of several puts into the batch, the ones after it see.
 
 Reduction = Literal["mean", "sum"]  # over the rows of a loss
 
-# Rows times parameters above which a step on a CPU is bound by its products: measured, five members
-# of SAC with 256 rows and 256x256 units (55 million) take as long together as one after the other,
-# with 64 rows and networks of 140,000 parameters (9 million) two thirds.
-_MOST_PRODUCTS = 16_000_000
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-
-
-def in_memory(method: _Method) -> _Method:
+def in_memory(method: F) -> F:
     """Return a method of a learner, which brings back the learner's memory first."""
 
     @wraps(method)
@@ -69,7 +59,7 @@ def in_memory(method: _Method) -> _Method:
             learner.shelved.use()
         return method(learner, *args, **kwargs)
 
-    return cast(_Method, called)
+    return cast(F, called)
 
 
 class Learner:
@@ -104,6 +94,7 @@ class Learner:
         networks: Those beside the module.
         ranks: The learners of this module that compute each gradient together.
         shelved: What its memory comes and goes with, see `Shelved.add`; None: it stays.
+        microbatch_size: See the argument.
     """
 
     shelved: Any = None
@@ -153,7 +144,7 @@ class Learner:
                 is_own=type(self).make_optimizer is not Learner.make_optimizer,
             )
         self.optimizers = {name: one.optimizer for name, one in self.steppings.items()}
-        self._microbatch_size = microbatch_size
+        self.microbatch_size = microbatch_size
         self._compiled = None if compile is None else CompiledLosses(compile)
 
     def make_optimizer(
@@ -178,6 +169,11 @@ class Learner:
             and numbers, goes into checkpoints.
         """
         return make_optimizer(groups, settings)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether its losses are compiled."""
+        return self._compiled is not None
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
@@ -211,6 +207,7 @@ class Learner:
         """
         collect_gradients(self.groups.values())
 
+    @in_memory
     def update_step(
         self,
         batch: Batch,
@@ -237,23 +234,9 @@ class Learner:
         Raises:
             ValueError: if a loss has no optimiser of its name, or reports what another one does.
         """
-        if share is None and (others := company()) is not None:
-            return others.ask(StepRequest(self, batch, loss_fn))
-        return self.step_alone(batch, loss_fn, share, reduction=reduction)
-
-    @in_memory
-    def step_alone(
-        self,
-        batch: Batch,
-        loss_fn: Losses,
-        share: Tensor | float | None = None,
-        *,
-        reduction: Reduction = "mean",
-    ) -> Metrics:
-        """Take a gradient step that no other member takes part in; see `update_step`."""
         if callable(loss_fn):
             return self._step(self.steppings.values(), batch, loss_fn, share, reduction)
-        if self._microbatch_size is not None:
+        if self.microbatch_size is not None:
             raise ValueError("microbatch_size goes with one loss only")
         if unknown := [name for name in loss_fn if name not in self.steppings]:
             raise ValueError(
@@ -280,7 +263,7 @@ class Learner:
     ) -> Metrics:
         """Step the groups of some optimisers by the gradient of one loss."""
         zero_gradients(self.groups.values(), self.gradient)
-        add_gradient = self._add_gradient if self._microbatch_size is None else self._add_gradients
+        add_gradient = self._add_gradient if self.microbatch_size is None else self._add_gradients
         metrics = add_gradient(batch, loss_fn, share, reduction)
         self.collect_gradients()
         for one in steppings:
@@ -314,7 +297,7 @@ class Learner:
         """Do as `_add_gradient` does, one microbatch after the other."""
         total = trained_rows(batch).sum().double().clamp_min(1)
         metrics: Metrics = {}
-        for part in minibatches(batch, 1, self._microbatch_size, None):
+        for part in minibatches(batch, 1, self.microbatch_size, None):
             part_share = trained_rows(part).sum() / total * (1.0 if share is None else share)
             found = self._add_gradient(self._moved(part), loss_fn, part_share, reduction)
             metrics = {name: metrics.get(name, 0.0) + value for name, value in found.items()}
@@ -353,30 +336,14 @@ class Learner:
         if ids is None:
             if self.ranks.size > 1:
                 raise ValueError("several learners train together: give `ids`, see `row_ids`")
-            request = UpdateRequest(
-                self, batch, loss_fn, num_epochs, minibatch_size, generator, normalize or {}
-            )
-            others = company()
-            return self.update_alone(request) if others is None else others.ask(request)
+            parts = minibatches(batch, num_epochs, minibatch_size, generator, normalize)
+            return self._means(self.update_step(self.on_device(part), loss_fn) for part in parts)
         shared = shared_minibatches(
             batch, ids, self.ranks, num_epochs, minibatch_size, generator, normalize
         )
         return self._means(
             self.update_step(self.on_device(part), loss_fn, share, reduction=reduction)
             for part, share in shared
-        )
-
-    def update_alone(self, request: UpdateRequest) -> dict[str, float]:
-        """Make an update that no other member takes part in; see `update`."""
-        parts = minibatches(
-            request.batch,
-            request.num_epochs,
-            request.minibatch_size,
-            request.generator,
-            request.normalize,
-        )
-        return self._means(
-            self.update_step(self.on_device(part), request.loss_fn) for part in parts
         )
 
     def _means(self, reports: Iterable[Metrics]) -> dict[str, float]:
@@ -387,56 +354,13 @@ class Learner:
         means = self.ranks.sum(scalars.view(len(steps), -1).mean(0))
         return dict(zip(steps[0], means.tolist(), strict=True))
 
-    def why_alone(self) -> str | None:
-        """Return why this learner cannot learn with others; None if it can: see `members`."""
-        if type(self) is not Learner:
-            return f"its learner_class is {type(self).__name__}"
-        if self.shelved is not None:
-            return "its policy is on disk while others learn"
-        if self._microbatch_size is not None:
-            return "it has a microbatch_size"
-        if self._compiled is not None:
-            return "its losses are compiled"
-        if self.networks:
-            return f"it has networks beside its module, {', '.join(self.networks)}"
-        return self._why_not_lifted
-
-    @cached_property
-    def _why_not_lifted(self) -> str | None:
-        reasons = (why_not_stacked(one) for one in self.steppings.values())
-        return why_not_lifted(self.module) or next((r for r in reasons if r), None)
-
-    def why_not_faster(self, num_rows: int) -> str | None:
-        """Return why several at once would take as long as one by one; None: they are faster.
-
-        Args:
-            num_rows: Rows of a gradient step.
-        """
-        size = len(self.gradient)
-        if self.gradient.device.type != "cpu" or num_rows * size <= _MOST_PRODUCTS:
-            return None
-        return f"its products, {num_rows} rows by {size:,} parameters, are as fast one by one"
-
-    def member_key(self) -> tuple[Any, ...]:
-        """Return what is equal for learners that can learn together."""
-        return self._member_key
-
-    @cached_property
-    def _member_key(self) -> tuple[Any, ...]:
-        optimizers = tuple(
-            (name, type(one.optimizer), one.grad_clip_by, tuple(one.groups))
-            for name, one in self.steppings.items()
-        )
-        targets = tuple((name, structure(one.network)) for name, one in self.targets.items())
-        return structure(self.module), optimizers, targets
-
     def on_device(self, minibatch: Batch) -> Batch:
         """Return a minibatch where the networks are.
 
         The batch that it is of stays in host memory: a GPU holds a minibatch, whatever the size of
         the train batch, and of that a microbatch if there are any.
         """
-        return minibatch if self._microbatch_size is not None else self._moved(minibatch)
+        return minibatch if self.microbatch_size is not None else self._moved(minibatch)
 
     def _moved(self, minibatch: Batch) -> Batch:
         device = self.gradient.device
@@ -468,23 +392,13 @@ class Learner:
             for of_parameter in optimizer.state.values():
                 yield from (part for part in of_parameter.values() if isinstance(part, Tensor))
 
-    @property
-    def is_among_others(self) -> bool:
-        """Whether its memory is a part of what several learners have, see `members`."""
-        return any(flat.is_shared for flat in self.groups.values())
+    def shelve(self, shelved: Any) -> None:
+        """Let its memory come and go with that of its policy.
 
-    @torch.no_grad()
-    def keep_apart(self) -> None:
-        """Have memory of its own again, if it has learned with others: see `members`."""
-        networks = [self.module, *(target.network for target in self.targets.values())]
-        for flat in (*self.groups.values(), *(target.flat for target in self.targets.values())):
-            flat.move(torch.empty_like(flat.vector))
-        for buffer in (buffer for network in networks for buffer in network.buffers()):
-            buffer.data = buffer.clone()
-        for optimizer in self.optimizers.values():
-            for of_parameter in optimizer.state.values():
-                tensors = {n: part for n, part in of_parameter.items() if isinstance(part, Tensor)}
-                of_parameter.update({name: part.clone() for name, part in tensors.items()})
+        Args:
+            shelved: The policy's.
+        """
+        self.shelved = shelved
 
     @in_memory
     def get_state(self) -> dict[str, Any]:

@@ -45,15 +45,11 @@ class HasMemory(Protocol):
 
     shelved: Shelved | None
 
-    @property
-    def is_among_others(self) -> bool:
-        """Whether its memory is a part of what several learners have."""
-
     def tensors(self) -> Iterator[Tensor]:
         """Yield all that come and go."""
 
-    def keep_apart(self) -> None:
-        """Have memory that no other learner has."""
+    def shelve(self, shelved: Shelved) -> None:
+        """Have memory that no other learner has, and let it come and go."""
 
 
 class Shelved:
@@ -85,10 +81,7 @@ class Shelved:
     def add(self, learner: HasMemory) -> None:
         """Let the memory of the policy's learner come and go with that of the policy."""
         if learner.shelved is not self:
-            if learner.is_among_others:  # else what comes and goes would be others' memory, too
-                self.use()
-                learner.keep_apart()
-            learner.shelved = self
+            learner.shelve(self)
             self.sources.append(learner.tensors)
 
     def put_away(self) -> None:

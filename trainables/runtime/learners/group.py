@@ -380,13 +380,6 @@ class LearnerGroup(Protocol):
     def remember(self) -> None:
         """Keep the present state, for learners that are made again."""
 
-    def why_alone(self, num_rows: int) -> str | None:
-        """Return why updates are not made together with those of other trials; None: they are.
-
-        Args:
-            num_rows: Rows of a gradient step.
-        """
-
     def reseed(self, seed: int) -> None:
         """Begin a new random stream."""
 
@@ -477,11 +470,6 @@ class LocalLearnerGroup:
 
     def remember(self) -> None:
         """Do nothing: a learner of this process is never made again."""
-
-    def why_alone(self, num_rows: int) -> str | None:
-        learners = self.worker.learners.values()
-        reasons = (one.why_alone() or one.why_not_faster(num_rows) for one in learners)
-        return next((reason for reason in reasons if reason), None)
 
     def change_modules(
         self,

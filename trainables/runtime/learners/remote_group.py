@@ -221,9 +221,6 @@ class RemoteLearnerGroup:
         self._published = self._pulled = None
         self._state["policies"] = self._policy_states()
 
-    def why_alone(self, num_rows: int) -> str | None:
-        return f"its learners are actors, num_learners = {self._recipe.config.num_learners}"
-
     def remember(self) -> None:
         # Not waited for: it comes when what was submitted before is done.
         if self._remembering is None:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import torch
 from ray import tune
 
+from trainables.core.features import using
 from trainables.runtime.members.meeting import ENOUGH, Meeting, Member
 
 HOST = "host"
@@ -211,7 +212,8 @@ class Host:
             torch.set_num_threads(self._num_threads)
             work = self._work = _Work(name, threading.get_ident(), time.monotonic())
             try:
-                yield
+                with using("batching"):
+                    yield
             except Exception:
                 raise
             except BaseException as error:

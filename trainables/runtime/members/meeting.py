@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from trainables.core.features import using
 from trainables.core.learning.members.company import (
     NotTogetherError,
     Program,
@@ -304,7 +305,7 @@ class Member:
     def _run(self, num_threads: int) -> None:
         torch.set_num_threads(num_threads)
         self._may_run.acquire()
-        with in_company(self):
+        with in_company(self), using("batching"):
             self.outcome = _outcome(self._call)
         self.is_over = True
         self._has_stopped.release()

@@ -13,8 +13,7 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.data.state_shapes import like
 from trainables.core.errors import ConfigError
-from trainables.core.features import feature
-from trainables.core.learning.members.company import company
+from trainables.core.features import feature, features_of
 from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.hooks import episode_hooks
 from trainables.runtime.envs.all_slots import (
@@ -28,9 +27,8 @@ from trainables.runtime.envs.all_slots import (
 from trainables.runtime.envs.kinds import AgentSlots, AnyVectorEnv
 from trainables.runtime.envs.state import get_env_state, set_env_state
 from trainables.runtime.envs.sub_environment import RESTARTS
-from trainables.runtime.sampling.fragment_request import FragmentRequest
 from trainables.runtime.sampling.module_slots import ModuleSlots, module_seeds, together
-from trainables.runtime.sampling.recording import Running, SlotRecorder, StepColumns
+from trainables.runtime.sampling.recording import SlotRecorder, StepColumns
 from trainables.runtime.sampling.row_checks import Place, check_rewards
 from trainables.runtime.sampling.sampling_worker import Episodes, SamplingWorker
 
@@ -127,52 +125,17 @@ class EnvRunner(SamplingWorker):
         held = {m: r.whole for m, r in self.recorders.items() if r.whole is not None}
         enough = {m: num_steps * self.recorders[m].num_slots for m in held}
         if not held:
-            rollouts, episodes = self._fragment(num_steps)
+            rollouts, episodes = self.fragment(num_steps)
             return self._sampled(rollouts, episodes)
         episodes = Episodes()
         while not all(whole.is_enough(enough[m]) for m, whole in held.items()):
-            fragments, ended = self._fragment(min(num_steps, _STEPS_AT_ONCE))
+            fragments, ended = self.fragment(min(num_steps, _STEPS_AT_ONCE))
             for m, whole in held.items():
                 whole.add(fragments[m])
             episodes.extend(ended)
         return self._sampled({m: whole.take() for m, whole in held.items()}, episodes)
 
-    def _fragment(self, num_steps: int) -> tuple[dict[str, Rollout], Episodes]:
-        """Step every slot `num_steps` times: rollouts `[T, N]`, and the episodes that ended."""
-        others = company()
-        if others is None:
-            return self.fragment_alone(num_steps)
-        found: tuple[dict[str, Rollout], Episodes] = others.ask(FragmentRequest(self, num_steps))
-        return found
-
-    def why_alone(self) -> str | None:
-        """Return why its slots are not stepped together with others'; None if they may be."""
-        if len(self.recorders) > 1:
-            return "several policies act in its slots"
-        if self._hooks is not None:
-            return "callbacks see its steps"
-        if self._output is not None:
-            return "its steps are recorded"
-        if self.config.restart_failed_sub_environments:
-            return "environments that fail are replaced, restart_failed_sub_environments"
-        return None
-
-    @property
-    def running(self) -> Running:
-        """Where its slots are between two fragments."""
-        return Running(self._resets_next, self._returns, self._lengths)
-
-    def end_fragment(self, columns: StepColumns, running: Running) -> dict[str, Rollout]:
-        """Return the rollouts of a fragment that was sampled with others'; go on from there.
-
-        Args:
-            columns: What its environment said.
-            running: Where its slots are.
-        """
-        self._resets_next, self._returns, self._lengths = running
-        return self._rollouts(columns)
-
-    def fragment_alone(self, num_steps: int) -> tuple[dict[str, Rollout], Episodes]:
+    def fragment(self, num_steps: int) -> tuple[dict[str, Rollout], Episodes]:
         """Step every slot `num_steps` times: rollouts `[T, N]`, and the episodes that ended."""
         columns, episodes = self._begin_columns(num_steps), Episodes()
         acting, hooks = self._acting, self._hooks
@@ -321,6 +284,8 @@ def make_env_runner(
     """
     fitting = _fitting(isinstance(env, AgentSlots), isinstance(env, SlotsApart))
     runner_class = _runner_class(config, fitting)
+    for used in features_of(config):
+        runner_class = used.replace_env_runner(runner_class)
     runner: SamplingWorker = runner_class(config, policies, env, seed, worker_index, module_slots)
     if output is not None:
         runner.write_output(output)

@@ -12,7 +12,7 @@ from trainables.core.policy.explorers import Explorer
 from trainables.runtime.sampling.sampling_worker import Episodes
 
 if TYPE_CHECKING:
-    from trainables.runtime.sampling.env_runner import EnvRunner
+    from trainables.runtime.members.hosted_env_runner import HostedEnvRunner
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class FragmentRequest:
         num_steps: Steps of each slot.
     """
 
-    owner: EnvRunner
+    owner: HostedEnvRunner
     num_steps: int
 
     def why_alone(self) -> str | None:

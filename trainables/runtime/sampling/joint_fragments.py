@@ -22,7 +22,7 @@ from trainables.core.learning.members.lifted_module import (
 )
 from trainables.core.networks.modules import PolicyModule
 from trainables.runtime.envs.joint_slots import JointSlots, joint_slots
-from trainables.runtime.sampling.env_runner import EnvRunner
+from trainables.runtime.members.hosted_env_runner import HostedEnvRunner
 from trainables.runtime.sampling.fragment_request import FragmentRequest
 from trainables.runtime.sampling.recording import Running, StepColumns
 from trainables.runtime.sampling.row_checks import check_observations, check_rewards
@@ -39,7 +39,7 @@ class JointFragments:
         NotTogetherError: if their environments cannot be stepped as one.
     """
 
-    def __init__(self, runners: Sequence[EnvRunner]):
+    def __init__(self, runners: Sequence[HostedEnvRunner]):
         self._runners = list(runners)
         self._recorders = [next(iter(runner.recorders.values())) for runner in self._runners]
         self._policies = [recorder.policy for recorder in self._recorders]
@@ -57,7 +57,7 @@ class JointFragments:
         self._is_checked = False
 
     @property
-    def busy_with(self) -> EnvRunner | None:
+    def busy_with(self) -> HostedEnvRunner | None:
         """Whose environments are stepped now, if it is those of one."""
         at = getattr(self._slots, "at", None)
         return None if at is None else self._runners[at]
@@ -67,7 +67,7 @@ class JointFragments:
         """Sample a fragment of each runner.
 
         Returns:
-            What `EnvRunner.fragment_alone` returns of each, or the exception that it raises.
+            What `HostedEnvRunner.fragment_alone` returns of each, or the exception that it raises.
 
         Raises:
             NotTogetherError: before anything was sampled, if the policies do not act apart.

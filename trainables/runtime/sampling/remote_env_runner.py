@@ -26,7 +26,7 @@ class RemoteEnvRunner(EnvRunner):
 
     env: RemoteVectorEnv
 
-    def _fragment(self, num_steps: int) -> tuple[dict[str, Rollout], Episodes]:
+    def fragment(self, num_steps: int) -> tuple[dict[str, Rollout], Episodes]:
         columns, episodes = self._begin_columns(num_steps), Episodes()
         acting, hooks = self._acting, self._hooks
         wait_s = self.config.remote_env_batch_wait_ms / 1000

@@ -12,6 +12,7 @@ from tiers import rarely
 
 from trainables import PPO, PPOConfig
 from trainables.core.data.features import map_tensors
+from trainables.core.features import using
 from trainables.core.learning.members.request import UpdateRequest
 from trainables.core.policy.observations import Observations
 from trainables.runtime.members.meeting import Meeting, _first_in_turn
@@ -24,7 +25,8 @@ def made(seed: int, **settings: Any) -> PPO:
     config = PPOConfig().environment("CartPole-v1").env_runners(num_envs_per_env_runner=4)
     config.training(train_batch_size_per_learner=128, minibatch_size=64, num_epochs=2)
     given = {"lr": RATES[seed % 3], "gamma": 0.99 - 0.02 * seed, "lambda_": 0.9 + 0.02 * seed}
-    return config.update_from_dict({**given, "seed": seed, **settings}).build()
+    with using("batching"):
+        return config.update_from_dict({**given, "seed": seed, **settings}).build()
 
 
 def weights(algo: PPO) -> torch.Tensor:

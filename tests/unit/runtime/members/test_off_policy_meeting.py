@@ -10,6 +10,7 @@ from tiers import rarely
 
 from trainables import DQNConfig, QMIXConfig, SACConfig
 from trainables.algorithm import Algorithm
+from trainables.core.features import using
 from trainables.runtime.members.meeting import Meeting
 
 SETTINGS: list[dict[str, Any]] = [
@@ -34,7 +35,8 @@ def dqn(seed: int, **settings: Any) -> Algorithm:
         "min_sample_timesteps_per_iteration": 80,
         "seed": seed,
     }
-    return config.update_from_dict({**given, **SETTINGS[seed % 3], **settings}).build()
+    with using("batching"):
+        return config.update_from_dict({**given, **SETTINGS[seed % 3], **settings}).build()
 
 
 def sac(seed: int, **settings: Any) -> Algorithm:
@@ -52,7 +54,8 @@ def sac(seed: int, **settings: Any) -> Algorithm:
         "tau": 0.005 * (1 + seed),
         "seed": seed,
     }
-    return config.update_from_dict({**given, **settings}).build()
+    with using("batching"):
+        return config.update_from_dict({**given, **settings}).build()
 
 
 def weights(algo: Algorithm) -> torch.Tensor:
@@ -144,7 +147,8 @@ def test_what_is_not_written_for_several_learns_alone_and_says_why() -> None:
             "min_sample_timesteps_per_iteration": 100,
             "seed": seed,
         }
-        return config.update_from_dict({**given, **settings}).build()
+        with using("batching"):
+            return config.update_from_dict({**given, **settings}).build()
 
     meeting = assert_as_alone(qmix, [(0, 1, 2)])
     assert STEPS not in meeting.num_together

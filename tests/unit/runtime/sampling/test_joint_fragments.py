@@ -9,9 +9,10 @@ import pytest
 
 from trainables import PPO, PPOConfig
 from trainables.core.data.batch import Rollout
+from trainables.core.features import using
 from trainables.runtime.callbacks.callbacks import DefaultCallbacks
 from trainables.runtime.envs.sub_environment import SubEnvironmentError
-from trainables.runtime.sampling.env_runner import EnvRunner
+from trainables.runtime.members.hosted_env_runner import HostedEnvRunner
 from trainables.runtime.sampling.fragment_request import FragmentRequest
 from trainables.runtime.sampling.joint_fragments import JointFragments
 
@@ -22,14 +23,15 @@ def made(seed: int, uniform: bool = False, **settings: Any) -> PPO:
     config = PPOConfig().environment("CartPole-v1").env_runners(num_envs_per_env_runner=SLOTS)
     given = {"train_batch_size_per_learner": 200, "minibatch_size": 50, "seed": seed, **settings}
     given["model"] = {"fcnet_hiddens": [16], **settings.get("model", {})}
-    algo = config.update_from_dict(given).build()
+    with using("batching"):
+        algo = config.update_from_dict(given).build()
     algo.get_policy().set_exploration(uniform=uniform)
     return algo
 
 
-def runner_of(algo: PPO) -> EnvRunner:
+def runner_of(algo: PPO) -> HostedEnvRunner:
     runner = algo.env_runners.local_env_runner
-    assert isinstance(runner, EnvRunner)
+    assert isinstance(runner, HostedEnvRunner)
     return runner
 
 

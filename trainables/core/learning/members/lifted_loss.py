@@ -2,31 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from trainables.core.callables import callable_name
+from trainables.core.data.batch import Batch
+from trainables.core.learning.members.company import NotTogetherError
 
 if TYPE_CHECKING:
     from trainables.core.learning.learner import Learner
 
 
-def lifts(function: Any) -> Any:
-    """Mark a loss that is one for several members, too, where rows and outputs are `[K, B, …]`.
+LIFTED: dict[str, tuple[str, ...]] = {
+    "trainables.dqn:dqn_loss": (),
+    "trainables.ppo:_loss": ("clip", "value_clip"),
+    "trainables.sac:discrete_sac_loss": ("target_entropy",),
+    "trainables.sac:sac_loss": ("target_entropy",),
+}
+"""Losses that are those of several members, too, where rows and outputs are `[K, B, …]`.
 
-    It takes means over rows by `row_mean`, and coefficients that may be `[K]`, which meet rows by
-    `of_rows`; it returns the loss of each, `[K]`. A network among its arguments is a target network
-    of the learner's; the other ones are alike for all members.
+They take means over rows by `mean(-1)`, and return the loss of each, `[K]`. With each are its
+coefficients that meet rows: those of members, `[K]`, do so as `[K, 1]`. A network among a loss's
+arguments is a target network of the learner's; the other ones are alike for all members.
+"""
+
+ROW_SHARES = "row_shares"
+"""The column of what each row counts in a mean, `[K, B]`: members may have fewer rows than B."""
+
+
+class _MeansOfMembers(TorchFunctionMode):
+    """Makes means over rows count each row by its share.
+
+    Args:
+        shares: `[K, B]`.
     """
-    function.lifts = True
-    return function
+
+    def __init__(self, shares: Tensor):
+        super().__init__()
+        self._shares = shares
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func is not Tensor.mean or kwargs or args[1:] != (-1,):
+            return func(*args, **(kwargs or {}))
+        rows, shares = args[0], self._shares
+        if (len(rows), rows.shape[-1]) != shares.shape:
+            raise NotTogetherError("its loss takes a mean that is not over rows")
+        while shares.dim() < rows.dim():
+            shares = shares.unsqueeze(1)
+        return (rows * shares).sum(-1)
 
 
 def why_loss_not_lifted(loss: Any, learner: Learner) -> str | None:
     """Return why a loss is one learner's alone; None if it is not."""
-    if not (isinstance(loss, partial) and not loss.args and getattr(loss.func, "lifts", False)):
+    if not (isinstance(loss, partial) and not loss.args and callable_name(loss.func) in LIFTED):
         return "its loss is not written for several members"
     for value in loss.keywords.values():
         if isinstance(value, nn.Module) and target_name(value, learner) is None:
@@ -60,24 +95,40 @@ def lifted_loss(
         dtype: Of coefficients that differ.
         device: Where these are.
     """
+    meet_rows = LIFTED[callable_name(losses[0].func)]
 
-    def together(values: list[Any]) -> Any:
+    def together(name: str, values: list[Any]) -> Any:
         first = values[0]
         if isinstance(first, nn.Module):
             return lifted(first)
         if isinstance(first, tuple):
-            parts = (together(list(part)) for part in zip(*values, strict=True))
-            return type(first)(*parts)
+            columns = zip(_names(first), zip(*values, strict=True), strict=True)
+            return type(first)(*(together(part, list(column)) for part, column in columns))
         if isinstance(first, Tensor):
-            return torch.stack(values)
-        if isinstance(first, (int, float)) and any(value != first for value in values):
-            return torch.tensor(values, dtype=dtype, device=device)
-        return first
+            found = torch.stack(values)
+        elif isinstance(first, (int, float)) and any(value != first for value in values):
+            found = torch.tensor(values, dtype=dtype, device=device)
+        else:
+            return first
+        return found.unsqueeze(-1) if name in meet_rows else found
 
     keywords: Mapping[str, Any] = losses[0].keywords
-    return partial(
-        losses[0].func, **{n: together([loss.keywords[n] for loss in losses]) for n in keywords}
+    loss = partial(
+        losses[0].func, **{n: together(n, [loss.keywords[n] for loss in losses]) for n in keywords}
     )
+
+    def of_members(module: nn.Module, batch: Batch) -> Any:
+        rows = {name: column for name, column in batch.items() if name != ROW_SHARES}
+        if (shares := batch.get(ROW_SHARES)) is None:
+            return loss(module, rows)
+        with _MeansOfMembers(shares):
+            return loss(module, rows)
+
+    return of_members
+
+
+def _names(values: tuple[Any, ...]) -> Sequence[str]:
+    return getattr(values, "_fields", ("",) * len(values))
 
 
 def _kind(value: Any, learner: Learner) -> Any:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from trainables.core.data.batch import Batch
+from trainables.core.learning.members.lifted_loss import ROW_SHARES
 from trainables.core.learning.members.request import UpdateRequest
-from trainables.core.learning.members.rows import ROW_SHARES
 from trainables.core.learning.minibatches import bounds_of
 
 

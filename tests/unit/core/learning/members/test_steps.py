@@ -12,6 +12,7 @@ import torch
 from tiers import covering
 from torch import Tensor, nn
 
+from trainables.core.callables import callable_name
 from trainables.core.data.features import ACTION_MASK, VECTOR, FeatureSpec
 from trainables.core.distributions.base import Distribution
 from trainables.core.distributions.categorical import Categorical
@@ -19,7 +20,8 @@ from trainables.core.distributions.epsilon_greedy import EpsilonGreedy
 from trainables.core.distributions.gaussian import SquashedGaussian
 from trainables.core.learning.learner import Learner
 from trainables.core.learning.members.company import NotTogetherError, in_company
-from trainables.core.learning.members.lifted_loss import lifts
+from trainables.core.learning.members.hosted_learner import HostedLearner
+from trainables.core.learning.members.lifted_loss import LIFTED
 from trainables.core.learning.members.request import StepRequest
 from trainables.core.learning.members.together import Members
 from trainables.core.networks.q_network import QNetwork
@@ -31,7 +33,7 @@ from trainables.sac import discrete_sac_loss, sac_loss
 WIDTH, ACTIONS, STEPS = 3, 4, 8
 DOUBLE = DQNOptions(True, "huber")
 SQUASHED = SquashedGaussian((2,))
-Made = tuple[Learner, Any, Callable[[], None]]
+Made = tuple[HostedLearner, Any, Callable[[], None]]
 """A learner, its loss, and what is drawn before each of its steps."""
 
 
@@ -42,7 +44,7 @@ def dqn(
     model = {"fcnet_hiddens": [8, 8], "fcnet_activation": "relu"}
     spec = spec or FeatureSpec(WIDTH)
     module = QNetwork(spec, EpsilonGreedy(ACTIONS), model, stream, **network).double()
-    one = Learner(
+    one = HostedLearner(
         module,
         {"eps": 1e-8 * (1 + seed)},
         0.5 + seed,
@@ -71,7 +73,7 @@ def sac(seed: int, distribution: Distribution = SQUASHED, **network: Any) -> Mad
         "critic": module.critic.parameters(),
         "alpha": [module.log_alpha],
     }
-    one = Learner(
+    one = HostedLearner(
         module,
         {"type": "adamw", "weight_decay": 0.01},
         5.0 + seed,
@@ -327,7 +329,6 @@ def test_a_loss_that_takes_another_network_is_the_learners_alone() -> None:
     assert reason == "its loss takes a QNetwork that is no target network"
 
 
-@lifts
 def _of_all(module: Any, batch: dict[str, Tensor], target: nn.Module) -> Any:
     """Its rows know of all rows, whose they may be."""
     q_values = module.q_values(batch["features"]).sum(-1)
@@ -336,7 +337,10 @@ def _of_all(module: Any, batch: dict[str, Tensor], target: nn.Module) -> Any:
     return loss, {"loss": loss.detach(), "priorities": rows.detach()}
 
 
-def test_a_loss_that_mixes_members_is_refused_before_anything_is_stepped() -> None:
+def test_a_loss_that_mixes_members_is_refused_before_anything_is_stepped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(LIFTED, callable_name(_of_all), ())
     made = [dqn(seed) for seed in range(2)]
     before = [part.clone() for one, _, _ in made for part in one.module.parameters()]
     requests = [

@@ -12,6 +12,7 @@ from tiers import covering
 from torch import Tensor, nn
 
 from trainables import ppo
+from trainables.core.callables import callable_name
 from trainables.core.config.model import OptimizerConfig
 from trainables.core.data.features import FeatureSpec
 from trainables.core.distributions.base import Distribution
@@ -19,7 +20,8 @@ from trainables.core.distributions.categorical import Categorical
 from trainables.core.distributions.gaussian import DiagGaussian
 from trainables.core.learning.learner import Learner
 from trainables.core.learning.members.company import NotTogetherError, company, in_company
-from trainables.core.learning.members.lifted_loss import lifts
+from trainables.core.learning.members.hosted_learner import HostedLearner, hosted_learner
+from trainables.core.learning.members.lifted_loss import LIFTED
 from trainables.core.learning.members.request import UpdateRequest
 from trainables.core.learning.members.together import Members
 from trainables.core.networks.modules import ActorCritic
@@ -32,12 +34,14 @@ DISTRIBUTIONS: dict[str, Distribution] = {
 }
 
 
-def learner(seed: int, distribution: Distribution, model: Any = None, **options: Any) -> Learner:
+def learner(
+    seed: int, distribution: Distribution, model: Any = None, **options: Any
+) -> HostedLearner:
     generator = torch.Generator().manual_seed(seed)
     settings = {"fcnet_hiddens": [8, 8], **(model or {})}
     module = ActorCritic(FeatureSpec(WIDTH), distribution, settings, generator).double()
     clip = options.pop("grad_clip", 0.5)
-    made = Learner(module, options.pop("optimizer", {}), clip, **options)
+    made = HostedLearner(module, options.pop("optimizer", {}), clip, **options)
     made.set_lr(1e-3 * (seed + 1))
     return made
 
@@ -74,7 +78,7 @@ def coefficients(seed: int, *, alike: bool) -> ppo.PPOCoefficients:
 
 
 def request_of(
-    one: Learner, batch: Any, loss: Any, seed: int, iteration: int, **options: Any
+    one: HostedLearner, batch: Any, loss: Any, seed: int, iteration: int, **options: Any
 ) -> UpdateRequest:
     generator = torch.Generator().manual_seed(1000 * iteration + seed)
     given = {"num_epochs": 2, "minibatch_size": MINIBATCH, "normalize": {"advantages": 0.01 + seed}}
@@ -82,8 +86,8 @@ def request_of(
 
 
 def train(
-    together: list[Learner],
-    alone: list[Learner],
+    together: list[HostedLearner],
+    alone: list[HostedLearner],
     distribution: Distribution,
     sizes: list[int],
     *,
@@ -199,7 +203,6 @@ def test_a_norm_that_overflows_is_nothing_to_a_member_without_clipping() -> None
 # ------------------------------------------------------------------ what cannot be together
 
 
-@lifts
 def _of_features(module: nn.Module, batch: dict[str, Tensor]) -> Any:
     loss = module(batch["features"]).square().mean(-1).squeeze(-1)
     return loss, {"loss": loss.detach()}
@@ -216,9 +219,12 @@ class _Mixes(nn.Module):
         return self.layer(features - features.mean())
 
 
-def test_a_network_that_mixes_members_is_refused_before_anything_is_stepped() -> None:
+def test_a_network_that_mixes_members_is_refused_before_anything_is_stepped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(LIFTED, callable_name(_of_features), ())
     torch.manual_seed(0)
-    learners = [Learner(_Mixes(), {}, None) for _ in range(2)]
+    learners = [HostedLearner(_Mixes(), {}, None) for _ in range(2)]
     before = [copy.deepcopy(one.module.state_dict()) for one in learners]
     requests = [
         request_of(one, {"features": torch.randn(8, WIDTH)}, partial(_of_features), seed, 0)
@@ -236,7 +242,7 @@ def test_reasons_for_learning_alone() -> None:
     distribution = DISTRIBUTIONS["discrete"]
     loss = partial(ppo._loss, distribution=distribution, coefficients=coefficients(0, alike=True))
 
-    def reason(one: Learner, loss_fn: Any = loss) -> str | None:
+    def reason(one: HostedLearner, loss_fn: Any = loss) -> str | None:
         return request_of(one, {"features": torch.zeros(1, WIDTH)}, loss_fn, 0, 0).why_alone()
 
     class Own(Learner):
@@ -247,10 +253,10 @@ def test_reasons_for_learning_alone() -> None:
     assert reason(learner(0, distribution, grad_clip_by="norm")) == "grad_clip_by = 'norm'"
     assert reason(learner(0, distribution, {"use_lstm": True})) == "its network has a memory"
     assert reason(learner(0, distribution, microbatch_size=2)) == "it has a microbatch_size"
-    assert reason(Own(nn.Linear(2, 2), {})) == "its learner_class is Own"
+    assert reason(hosted_learner(Own)(nn.Linear(2, 2), {})) == "its learner_class is Own"
     slower = ", which takes up to twice as long for several members at once"
-    assert reason(Learner(nn.Conv2d(1, 1, 2), {})) == f"its layer itself is a Conv2d{slower}"
-    assert reason(Learner(nn.GRU(1, 1), {})) == "its layer itself is a GRU"
+    assert reason(HostedLearner(nn.Conv2d(1, 1, 2), {})) == f"its layer itself is a Conv2d{slower}"
+    assert reason(HostedLearner(nn.GRU(1, 1), {})) == "its layer itself is a GRU"
     wide = learner(0, distribution, {"fcnet_hiddens": [1100, 1100]})  # 2.4 million parameters
     assert "its products, 1 rows by" not in str(reason(wide))
     batch = {"features": torch.zeros(MINIBATCH, WIDTH)}
@@ -263,7 +269,7 @@ def test_what_differs_in_more_than_numbers_has_another_key() -> None:
     distribution = DISTRIBUTIONS["discrete"]
     batch = {"features": torch.zeros(20, WIDTH)}
 
-    def key(one: Learner, used: ppo.PPOCoefficients, **options: Any) -> Any:
+    def key(one: HostedLearner, used: ppo.PPOCoefficients, **options: Any) -> Any:
         loss = partial(ppo._loss, distribution=distribution, coefficients=used)
         return request_of(one, batch, loss, 0, 0, **options).key()
 
