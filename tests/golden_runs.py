@@ -51,7 +51,7 @@ from small_runs import (
     without_clocks,
 )
 
-from trainables.core.config.intrinsic import INTRINSIC_OPTIONS
+from trainables.core.config.exploration import INTRINSIC_OPTIONS
 from trainables.registry import algorithm_names, get_algorithm
 from trainables.runtime.members.meeting import Meeting
 

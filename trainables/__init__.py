@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from trainables.algorithm import Algorithm
     from trainables.appo import APPO, APPOConfig
     from trainables.bc import BC, BCConfig
-    from trainables.core.config.agents.policy_specs import PolicySpec
     from trainables.core.config.config import AlgorithmConfig
+    from trainables.core.config.policies import PolicySpec
     from trainables.core.data.space_preprocessor import get_preprocessor
     from trainables.core.estimation.evaluator import OfflineEvaluator, OffPolicyEstimator
     from trainables.core.policy.fixed_policy import FixedPolicy

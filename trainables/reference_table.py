@@ -15,14 +15,13 @@ from ray import tune
 
 from trainables import registry
 from trainables.algorithm import Algorithm
-from trainables.core.config.agents.league import LeagueConfig
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.exploration import ExplorationConfig
 from trainables.core.config.model import ALIASES, MODEL_REFUSED, ModelConfig, OptimizerConfig
+from trainables.core.config.policies import LeagueConfig
 from trainables.core.config.reference import compatibility
 from trainables.core.config.reference.defaults import NOT_GIVEN, defaults_of, defaults_of_model
 from trainables.core.config.replay import ReplayBufferConfig
-from trainables.core.config.sections import HasSections
 from trainables.core.config.settings import Setting
 from trainables.core.generated_part import GeneratedPart, anchor, row, run_command
 
@@ -62,7 +61,7 @@ def _sections() -> list[str]:
         compatibility.REFUSED,
     ):
         used |= {entry.section for entry in table.values()}
-    return [name for name in vars(HasSections) if name in used]
+    return [name for name in vars(AlgorithmConfig) if name in used]
 
 
 def _section(section: str) -> str:

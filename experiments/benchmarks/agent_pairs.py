@@ -22,7 +22,7 @@ import ours  # type: ignore[import-not-found]
 import torch
 
 from trainables import PPO, Algorithm
-from trainables.core.config.agents.policy_specs import DEFAULT_POLICY
+from trainables.core.config.policies import DEFAULT_POLICY
 
 AGENTS = 4
 LIMIT = 1.15

@@ -25,7 +25,6 @@ from trainables.core.config.reference import compatibility, uncalled_hooks
 from trainables.core.config.reference.name_hints import setting_hint
 from trainables.core.config.reference.other_libraries import SETTINGS
 from trainables.core.config.reference.planned import whats_become_of
-from trainables.core.config.sections import HasSections
 from trainables.core.generated_part import GeneratedPart, anchor, row, run_command
 
 _FOLDER = Path(registry.__file__).parent / "guides"
@@ -76,7 +75,7 @@ def sections_table() -> str:
     """Return how many names each section of a config has, by what becomes of them."""
     rows = []
     declared = AlgorithmConfig.settings()
-    for section in (name for name in vars(HasSections) if name in _sections()):
+    for section in (name for name in vars(AlgorithmConfig) if name in _sections()):
         title = f"`.{section}()`"
         own = [name for name, setting in declared.items() if setting.section == section]
         older = [new for new in compatibility.ALIASES.values() if new in own]

@@ -69,7 +69,8 @@ def recorded_inputs(config: Mapping[str, Any]) -> list[DatasetInput]:
     """
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    from trainables.core.config.recorded.input_shares import SAMPLER, parse_input
+    from trainables.core.config.experience import SAMPLER
+    from trainables.core.config.recorded.input_shares import parse_input
     from trainables.runtime.offline.inputs import find_source
 
     given = config.get("input_")

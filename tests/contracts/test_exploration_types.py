@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from small_runs import actions_in, compares_actions, home, samples, settings_of
 
-from trainables.core.config.exploration import OPTIONS
-from trainables.core.config.intrinsic import INTRINSIC_OPTIONS
+from trainables.core.config.exploration import INTRINSIC_OPTIONS, OPTIONS
 from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 

@@ -22,7 +22,7 @@ from small_runs import home, learns_from_replay, needs_data, settings_of
 from tiers import rarely
 
 from trainables import Algorithm
-from trainables.core.config.intrinsic import INTRINSIC_OPTIONS
+from trainables.core.config.exploration import INTRINSIC_OPTIONS
 from trainables.core.config.off_policy import OffPolicyConfig
 from trainables.core.config.settings import Setting
 from trainables.core.errors import ConfigError

@@ -14,7 +14,7 @@ from small_runs import home, samples, settings_of
 from tiers import covering, rarely
 
 from trainables import Algorithm
-from trainables.core.config.intrinsic import INTRINSIC_OPTIONS
+from trainables.core.config.exploration import INTRINSIC_OPTIONS
 from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 

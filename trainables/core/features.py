@@ -165,3 +165,59 @@ def features_of(config: Any) -> list[Feature]:
         for name, known in FEATURES.items()
         if name in asked or (known.is_used and known.is_used(config))
     ]
+
+
+class FeatureSettings:
+    """What a feature's settings mean, without PyTorch and Ray. A hook does nothing by default.
+
+    It is asked where one of the settings is not its default. It may have more methods.
+    """
+
+    def plain(self, config_class: Any, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return values in plain forms, before their types are checked; search domains pass.
+
+        Args:
+            config_class: The config class that they are for.
+            values: The settings that are given, the feature's and others.
+
+        Raises:
+            ConfigError: for a form that is not allowed.
+        """
+        return values
+
+    def check_values(self, config_class: Any, checked: Mapping[str, Any]) -> None:
+        """Check values whose types are right; search domains pass.
+
+        Raises:
+            ConfigError: for a value that is not allowed.
+        """
+
+    def check(self, config: Any) -> None:
+        """Check what must hold between settings.
+
+        Raises:
+            ConfigError: naming the settings that do not fit together.
+        """
+
+    def inside(self, config_class: Any, name: str) -> Any:
+        """Return the class of the settings that a dict given as a setting has, None if none."""
+        return None
+
+
+# In the order in which they are asked.
+SETTINGS: dict[str, str] = {
+    "agents": "trainables.core.config.agents.feature",
+    "offline": "trainables.core.config.recorded.feature",
+    "estimates": "trainables.core.config.recorded.estimates",
+    "curiosity": "trainables.core.curiosity.settings",
+}
+
+
+@functools.cache
+def feature_settings(name: str) -> Any:
+    """Import what a feature's settings mean when it is first needed.
+
+    Args:
+        name: The name in `SETTINGS`.
+    """
+    return importlib.import_module(SETTINGS[name]).SETTINGS

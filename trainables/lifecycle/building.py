@@ -8,9 +8,9 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from trainables.core.config.agents.several_agents import refuse_for_several_agents
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature_settings
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle.spaces import Spaces
 from trainables.runtime.devices import learner_device
@@ -61,7 +61,8 @@ def make_env(
     )
     try:
         if isinstance(env, AgentSlots):
-            refuse_for_several_agents(config)  # also where one policy acts for all of them
+            # Also where one policy acts for all of them.
+            feature_settings("agents").refuse_for_several_agents(config)
         elif config.env_task_fn is not None:
             check_tasks(env, env_name(config.env))
         validate(env, EnvContext(config.env_config))

@@ -9,11 +9,11 @@ from typing import Any
 from torch import nn
 
 from trainables.core.callables import resolve_callable, resolve_function
-from trainables.core.config.agents.agent_mapping import PoliciesToTrain, PolicyMapping
 from trainables.core.config.callbacks import HOOKS
 from trainables.core.config.config import CONNECTOR_SETTINGS, AlgorithmConfig
 from trainables.core.config.entries import entries
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature_settings
 from trainables.core.learning.learner import learner_type
 from trainables.runtime.callbacks.callbacks import callbacks_type, hook_call
 from trainables.runtime.sampling.env_runner import check_runner_class
@@ -43,8 +43,8 @@ def check_named_code(config: AlgorithmConfig) -> None:
             )
     for name, entry in _functions(config):
         resolve_function(name, entry, "a function")
-    PolicyMapping(config.policy_mapping_fn, ())
-    PoliciesToTrain(config.policies_to_train, ())
+    if config.policy_mapping_fn is not None or config.policies_to_train is not None:
+        feature_settings("agents").find_functions(config)
 
 
 def _functions(config: AlgorithmConfig) -> Iterator[tuple[str, Any]]:

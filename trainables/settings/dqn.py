@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from trainables.core.config.exploration import ExplorationConfig, per_worker_mean
-from trainables.core.config.intrinsic import how_actions_are_chosen
+from trainables.core.config.exploration import (
+    ExplorationConfig,
+    how_actions_are_chosen,
+    per_worker_mean,
+)
 from trainables.core.config.model import MAX_WIDTH, OptimizerConfig
 from trainables.core.config.off_policy import OffPolicyConfig, ResolvedOffPolicy
 from trainables.core.config.own_settings import settings_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from trainables.core.config.experience import SAMPLER
 from trainables.core.config.off_policy import OffPolicyConfig
 from trainables.core.config.own_settings import settings_of
-from trainables.core.config.recorded.input_shares import SAMPLER
 from trainables.core.config.resolved import SequenceShape
 from trainables.core.config.settings import refuse_given, setting
 from trainables.core.errors import ConfigError

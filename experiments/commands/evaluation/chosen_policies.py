@@ -12,8 +12,8 @@ from experiments.errors import ExperimentError
 from experiments.spec.paths import shown_path
 from trainables.core.checkpoint import load_part
 from trainables.core.config.agents.agent_mapping import PolicyMapping
-from trainables.core.config.agents.league import MAIN, LeagueConfig
 from trainables.core.config.agents.policy_specs import BUILT_IN
+from trainables.core.config.policies import MAIN, LeagueConfig
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy

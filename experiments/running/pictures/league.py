@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments.running.pictures.source import Best, state_of_policy
-from trainables.core.config.agents.league import LeagueConfig
+from trainables.core.config.policies import LeagueConfig
 from trainables.runtime.league.league import League
 from trainables.runtime.league.standings import Standings, standings_of
 

@@ -20,8 +20,8 @@ from trainables import (
     DreamerV3Config,
     PPOConfig,
 )
-from trainables.core.config.agents.several_agents import config_of_module
 from trainables.core.config.config import DEFAULT_MODULE_ID
+from trainables.core.config.policies import config_of_module
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors

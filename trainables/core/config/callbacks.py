@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainables.core.config.entries import entries
-from trainables.core.config.framework import FrameworkSettings
-from trainables.core.config.settings import CODE, setting
+from trainables.core.config.settings import CODE, Settings, setting
 from trainables.core.errors import ConfigError
 
 
 @dataclass(kw_only=True)
-class CallbackSettings(FrameworkSettings):
+class CallbackSettings(Settings):
     """Settings of callbacks: a class whose methods are called, or a function for one hook."""
 
     callbacks_class: str | type | list[Any] | None = setting(
@@ -67,11 +66,6 @@ class CallbackSettings(FrameworkSettings):
     on_sample_end: str | Callable[..., Any] | list[Any] | None = setting(
         None, "callbacks", "function(s) called in the env runner with each rollout", risk=CODE
     )
-
-    def validate(self) -> None:
-        super().validate()
-        for name in CALLBACK_SETTINGS:
-            check_callbacks(name, getattr(self, name))
 
 
 HOOKS = tuple(name for name in CallbackSettings.settings() if name.startswith("on_"))

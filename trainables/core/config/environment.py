@@ -8,21 +8,11 @@ from typing import Any
 
 import gymnasium as gym
 
-from trainables.core.config.atari import (
-    ENVPOOL_ARGUMENTS,
-    FRAME_STACK,
-    LIFE_LOSS,
-    PREPROCESS,
-    is_ale,
-    is_envpool,
-)
-from trainables.core.config.own_settings import BuildsAlgorithm
-from trainables.core.config.settings import CODE, FOLDER, MEMORY, setting
-from trainables.core.errors import ConfigError
+from trainables.core.config.settings import CODE, FOLDER, MEMORY, Settings, setting
 
 
 @dataclass(kw_only=True)
-class EnvironmentSettings(BuildsAlgorithm):
+class EnvironmentSettings(Settings):
     """Settings of the environment, and of what happens to rewards and actions."""
 
     env: str | type | Callable[..., Any] | None = setting(
@@ -117,70 +107,3 @@ class EnvironmentSettings(BuildsAlgorithm):
     video_interval: int = setting(
         100, "environment", "record_env records one episode of the first slot in this many", ge=1
     )
-
-    @property
-    def needs_env(self) -> bool:
-        """Whether training steps an environment, `env`.
-
-        Of an algorithm that learns from what is there already it is False: `env` may then be None,
-        and otherwise says the spaces and what evaluations play in.
-        """
-        return True
-
-    @property
-    def _plays_atari(self) -> bool:
-        """Whether the environment is an Atari game that is preprocessed."""
-        return is_ale(self.env) if self.is_atari is None else self.is_atari
-
-    @property
-    def _num_frames(self) -> int:
-        """How many observations a policy sees as one."""
-        if self.frame_stack is not None:
-            return self.frame_stack
-        return FRAME_STACK if self._plays_atari else 1
-
-    @property
-    def _reward_bound(self) -> bool | float | list[float]:
-        """What the learner sees of a reward: `clip_rewards`, or what it stands for."""
-        return self._plays_atari if self.clip_rewards is None else self.clip_rewards
-
-    def env_config_for(self, *, training: bool) -> dict[str, Any]:
-        """Return `env_config` with what other settings say of the environment."""
-        if not self._plays_atari:
-            return {PREPROCESS: False, **self.env_config} if is_ale(self.env) else self.env_config
-        more = ENVPOOL_ARGUMENTS if is_envpool(self.env) else {}
-        return {LIFE_LOSS: training, **more, **self.env_config}
-
-    def validate(self) -> None:
-        super().validate()
-        if self.env is None and self.needs_env:
-            raise ConfigError("env is not set: give an environment, e.g. env='CartPole-v1'")
-        self._validate_clip_rewards()
-        if self.is_atari and not (is_ale(self.env) or is_envpool(self.env)):
-            raise ConfigError(
-                f"is_atari = True is not allowed with env = {self.env!r}; allowed: games of "
-                "gymnasium, 'ALE/…', and of EnvPool; wrap others yourself"
-            )
-        if self.render_env and self.record_env:
-            raise ConfigError(
-                "render_env and record_env are both set; an environment renders to a window or to "
-                "arrays: choose one"
-            )
-        if (
-            not self.record_env
-            and self.video_interval != type(self).settings()["video_interval"].default
-        ):
-            raise ConfigError(
-                f"video_interval = {self.video_interval} has no effect without record_env"
-            )
-
-    def _validate_clip_rewards(self) -> None:
-        bound = self.clip_rewards
-        if bound is None or isinstance(bound, bool):
-            return
-        bounds = bound if isinstance(bound, list) else [-bound, bound]
-        if len(bounds) != 2 or not bounds[0] < bounds[1]:
-            raise ConfigError(
-                f"clip_rewards = {bound!r} is not allowed; allowed: True, False, None, a number "
-                "> 0, or two bounds [a, b] with a < b"
-            )

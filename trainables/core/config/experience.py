@@ -1,32 +1,17 @@
-"""Settings of recorded experience: what is learned from, and what is written beside training."""
+"""Settings of recorded experience: what is learned from, written and estimated from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from trainables.core.config.recorded.input_shares import (
-    SAMPLER,
-    InputKey,
-    candidates,
-    is_code_name,
-    may_be_reader,
-    parse_input,
-    plain_paths,
-)
-from trainables.core.config.reporting import ReportingSettings
-from trainables.core.config.settings import (
-    CODE,
-    MEMORY,
-    contains_search_domain,
-    refuse_given,
-    setting,
-)
-from trainables.core.errors import ConfigError
+from trainables.core.config.settings import CODE, MEMORY, Settings, setting
 
-LOGDIR, DATASET = "logdir", "dataset"
-OUTPUT_FORMATS = ("parquet", "json", "minari")
+InputKey = str | tuple[str, ...] | Callable[..., Any]
+"""A source: "sampler", a path, glob, URL or name; several paths as one; what makes a reader."""
+
+SAMPLER = "sampler"
 # Columns that may be compressed one by one, by the names that the reference has, too.
 COMPRESSIBLE = (
     "obs",
@@ -37,19 +22,15 @@ COMPRESSIBLE = (
     "truncateds",
     "action_logp",
 )
-_OF_DATA = ("input_config", "actions_in_input_normalized", "shuffle_buffer_size")
-_OF_FILES = ("output_compress_columns", "output_max_file_size", "output_max_rows_per_file")
-_OF_OUTPUT = ("output_config", *_OF_FILES)
+OF_DATA = ("input_", "input_config", "actions_in_input_normalized")
+"""What `evaluation_config` may say of the data that are evaluated on."""
 
 
 @dataclass(kw_only=True)
-class OfflineSettings(ReportingSettings):
+class OfflineSettings(Settings):
     """Settings of recorded experience: what is learned from, what is written beside training."""
 
-    # Whether the algorithm can learn from what another policy did.
-    learns_from_data: ClassVar[bool] = False
-    # Why not, in words, if it cannot.
-    why_no_data: ClassVar[str] = "it learns from what its present policy has just sampled"
+    feature: ClassVar[str | None] = "offline"
 
     input_: str | list[Any] | dict[str, Any] | Callable[..., Any] = setting(
         SAMPLER,
@@ -128,117 +109,25 @@ class OfflineSettings(ReportingSettings):
         harmless=True,
     )
 
-    @classmethod
-    def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return checked settings; a search domain passes.
 
-        Raises:
-            ConfigError: for a name or value that is not allowed.
-        """
-        paths = {name: plain_paths(values[name]) for name in ("input_", "output") if name in values}
-        checked = super().check({**values, **paths})
-        for given in candidates(checked.get("input_", SAMPLER)):
-            if not contains_search_domain(given):
-                cls._check_input(given)
-        _check_output(checked)
-        return checked
+@dataclass(kw_only=True)
+class EstimationSettings(Settings):
+    """Settings of off-policy estimation: see `core.estimation`."""
 
-    @classmethod
-    def _check_input(cls, given: Any) -> None:
-        """Refuse sources that are none, or that the algorithm cannot learn from."""
-        shares = parse_input(given)
-        if cls.learns_from_data or {*shares} == {SAMPLER}:
-            return
-        algorithm = cls.__name__.removesuffix("Config")
-        raise ConfigError(
-            f"input_ = {given!r} is not possible with {algorithm}: {cls.why_no_data}; allowed: "
-            "'sampler'. BC and MARWIL imitate data, CQL, DQN, IQL and SAC learn from them"
-        )
+    feature: ClassVar[str | None] = "estimates"
 
-    @property
-    def input_shares(self) -> dict[InputKey, float]:
-        """The sources that `input_` names, each with its share of a batch; they sum to 1.
-
-        A key is "sampler", a path, glob, URL or name; a tuple of such that are read as one; or a
-        callable.
-        """
-        return parse_input(self.input_)
-
-    @property
-    def may_sample(self) -> bool:
-        """Whether `input_` has the sampler among its sources, in a search: any value of it."""
-        known = [given for given in candidates(self.input_) if not contains_search_domain(given)]
-        return not known or any(SAMPLER in parse_input(given) for given in known)
-
-    def validate(self) -> None:
-        super().validate()
-        shares = self.input_shares
-        if {*shares} == {SAMPLER}:
-            for name in _OF_DATA:
-                refuse_given(self, name, "input_ = 'sampler': no data are read")
-        elif self.shuffle_buffer_size and not any(map(may_be_reader, shares)):
-            raise ConfigError(
-                f"shuffle_buffer_size = {self.shuffle_buffer_size} has no effect with input_ = "
-                f"{self.input_!r}: rows of files are drawn uniformly from all of them; it is for "
-                "a callable or a name given to register_input"
-            )
-        if self.needs_env:
-            refuse_given(
-                self,
-                "dataset_num_iters_per_learner",
-                "sampled experience: how many updates there are follows from what is sampled",
-            )
-        self._validate_output()
-
-    def _validate_output(self) -> None:
-        if self.output is None:
-            for name in _OF_OUTPUT:
-                refuse_given(self, name, "output = None: nothing is written")
-            return
-        if not self.needs_env:
-            raise ConfigError(
-                f"output = {self.output!r} has no effect with training that steps no environment: "
-                "nothing is sampled that could be written"
-            )
-        if isinstance(self.output, str) and not is_code_name(self.output):
-            self._validate_files()
-
-    def _validate_files(self) -> None:
-        """Check what says how files are written."""
-        kind = self.output_config.get("format")
-        if kind == "minari":
-            for name in _OF_FILES:
-                refuse_given(self, name, "output_config = {'format': 'minari'}: Minari decides")
-        for name in self.output_config:
-            if name not in ("format", "path") or (name == "path" and self.output != DATASET):
-                raise ConfigError(
-                    f"output_config: {name!r} has no effect with output = {self.output!r}; "
-                    "allowed: format, and path with output = 'dataset'"
-                )
-        path = self.output_config.get("path")
-        if self.output == DATASET and not (isinstance(path, str) and path):
-            raise ConfigError(
-                "output = 'dataset' needs output_config={'path': …}: the folder or URL to write "
-                f"to; it has path = {path!r}"
-            )
-
-
-def _check_output(checked: Mapping[str, Any]) -> None:
-    """Refuse what cannot be written so, of checked settings."""
-    if checked.get("output") == "":
-        raise ConfigError("output = '' is not allowed; allowed: a folder, 'logdir', 'dataset'")
-    columns = checked.get("output_compress_columns", [])
-    for column in columns if isinstance(columns, list) else []:
-        if isinstance(column, str) and column not in COMPRESSIBLE:
-            raise ConfigError(
-                f"output_compress_columns = {columns!r}: {column!r} is no column of the files; "
-                f"allowed: {', '.join(COMPRESSIBLE)}"
-            )
-    config = checked.get("output_config", {})
-    kind = config.get("format") if isinstance(config, dict) else None
-    output = checked.get("output")
-    own_writer = callable(output) or is_code_name(output)
-    if isinstance(kind, str) and kind not in OUTPUT_FORMATS and not own_writer:
-        raise ConfigError(
-            f"output_config: format = {kind!r} is not allowed; allowed: {', '.join(OUTPUT_FORMATS)}"
-        )
+    off_policy_estimation_methods: dict[str, Any] = setting(
+        {},
+        "evaluation",
+        "off-policy estimators by your own names, on the data of input_, or of "
+        "evaluation_config's input_: {'type': 'ImportanceSampling', 'WeightedImportanceSampling', "
+        "'DirectMethod', 'DoublyRobust' (short: is, wis, dm, dr), 'FeatureImportance' or a class, "
+        "**its keywords}",
+        risk=CODE,
+    )
+    ope_split_batch_by_episode: bool = setting(
+        True,
+        "evaluation",
+        "estimate from episodes; False: each step is an episode, as for bandits",
+        harmless=True,
+    )

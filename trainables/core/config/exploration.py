@@ -6,16 +6,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from trainables.core.config.intrinsic import (
-    INTRINSIC_OPTIONS,
-    IntrinsicSettings,
-    check_intrinsic,
-    is_intrinsic,
-)
-from trainables.core.config.settings import is_search_domain, setting
+from trainables.core.config.model import ACTIVATIONS, MAX_WIDTH
+from trainables.core.config.settings import MEMORY, Settings, is_search_domain, setting
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature_settings
 from trainables.core.suggestions import suggestion
 
+_OF_NETWORKS = (
+    "lr",
+    "feature_net_config",
+    "normalize_observations",
+    "num_epochs",
+    "minibatch_size",
+)
+_OF_ALL = ("eta", "normalize_bonus", "intrinsic_gamma", "sub_exploration")
+# The options of each type, besides those of how actions are chosen.
+INTRINSIC_OPTIONS: dict[str, tuple[str, ...]] = {
+    "Curiosity": (
+        *_OF_ALL,
+        *_OF_NETWORKS,
+        "feature_dim",
+        "beta",
+        "detach_features",
+        "inverse_net_hiddens",
+        "inverse_net_activation",
+        "forward_net_hiddens",
+        "forward_net_activation",
+    ),
+    "RND": (*_OF_ALL, *_OF_NETWORKS, "feature_dim", "predictor_hiddens", "predictor_activation"),
+    "Counts": (*_OF_ALL, "cells_per_deviation", "hash_bits", "table_size"),
+}
 _NOISE = (
     "base",
     "random_timesteps",
@@ -52,20 +72,159 @@ _SCHEDULES: dict[str, tuple[str, ...]] = {
     "epsilon_schedule": OPTIONS["EpsilonGreedy"][:4],
     "scale_schedule": ("initial_scale", "final_scale", "scale_timesteps"),
 }
+_SHAPE = "it is what the networks are built of"
+_INTRINSIC = frozenset(name for options in INTRINSIC_OPTIONS.values() for name in options)
 _AT_START = "it only counts at the start of a run"
 
 
 @dataclass
-class ExplorationConfig(IntrinsicSettings):
+class ExplorationConfig(Settings):
     """Settings of what `explore=True` does, given as `exploration_config={"type": …, …}`.
 
     Names and formulas are the reference's. Noise on actions is in units of the space that they are
-    learned in: [-1, 1] for a squashed Gaussian. The types of `IntrinsicSettings` leave actions as
-    they are, and add to the rewards that are learned from.
+    learned in: [-1, 1] for a squashed Gaussian. The types of `INTRINSIC_OPTIONS` leave actions as
+    they are, and add to the rewards that are learned from: `eta` times a bonus, which is divided by
+    its running root mean square unless `normalize_bonus` is off.
     """
 
     what: ClassVar[str] = "exploration_config setting"
 
+    eta: float | list[Any] | None = setting(
+        None,
+        "exploration",
+        "weight of a bonus relative to the environment's rewards; 0: no effect; None: 0.05, with "
+        "intrinsic_gamma 1 (Curiosity, RND, Counts)",
+        ge=0,
+        schedule=True,
+    )
+    normalize_bonus: bool | None = setting(
+        None,
+        "exploration",
+        "divide bonuses by their running root mean square, so that eta is the usual size of a "
+        "bonus; None: for all but Counts, whose bonuses have a fixed scale (Curiosity, RND, "
+        "Counts)",
+    )
+    intrinsic_gamma: float | None = setting(
+        None,
+        "exploration",
+        "discount factor of bonuses with a separate value function. Bonuses then continue over "
+        "the ends of episodes, as in RND's paper, and are multiplied by 1 - intrinsic_gamma; eta "
+        "weighs their advantages, about 1. None: bonuses are added to the rewards (PPO, A2C with "
+        "Curiosity, RND, Counts)",
+        ge=0,
+        lt=1,
+        fixed="it says whether there is such a network",
+    )
+    sub_exploration: dict[str, Any] | None = setting(
+        None,
+        "exploration",
+        "how actions are chosen, a nested exploration_config; None: the algorithm's default "
+        "(Curiosity, RND, Counts)",
+        fixed="what a donor has learned, it has learned with its own type of exploration",
+    )
+    lr: float = setting(
+        1e-3, "exploration", "learning rate of the networks of the bonus (Curiosity, RND)", ge=0
+    )
+    feature_net_config: dict[str, Any] = setting(
+        {},
+        "exploration",
+        "hidden layers before the features, as in `model`: fcnet_hiddens (by default [64]), "
+        "fcnet_activation (relu), conv_filters, … (Curiosity, RND)",
+        fixed=_SHAPE,
+    )
+    normalize_observations: bool = setting(
+        True,
+        "exploration",
+        "scale the inputs of the bonus networks by their running mean and deviation, clipped to 5 "
+        "deviations (Curiosity, RND)",
+        fixed="what they have learned means nothing in another scale",
+    )
+    num_epochs: int = setting(
+        1,
+        "exploration",
+        "training passes of the bonus networks over a rollout; with a replay buffer they take one "
+        "step for each drawn batch (Curiosity, RND)",
+        ge=1,
+    )
+    minibatch_size: int = setting(
+        256, "exploration", "rows per gradient step on a rollout (Curiosity, RND)", ge=1
+    )
+    feature_dim: int = setting(
+        64, "exploration", "features, units (Curiosity, RND)", ge=1, le=MAX_WIDTH, fixed=_SHAPE
+    )
+    beta: float = setting(
+        0.2,
+        "exploration",
+        "weight of the forward model's loss; the inverse model's is 1 - beta (Curiosity)",
+        ge=0,
+        le=1,
+    )
+    detach_features: bool = setting(
+        False,
+        "exploration",
+        "the forward model's loss does not train the features (Curiosity)",
+    )
+    inverse_net_hiddens: list[int] = setting(
+        [64],
+        "exploration",
+        "hidden layers of the inverse model, units (Curiosity)",
+        ge=1,
+        le=MAX_WIDTH,
+        fixed=_SHAPE,
+    )
+    inverse_net_activation: str = setting(
+        "relu", "exploration", "and their activation", choices=ACTIVATIONS, fixed=_SHAPE
+    )
+    forward_net_hiddens: list[int] = setting(
+        [64],
+        "exploration",
+        "hidden layers of the forward model, units (Curiosity)",
+        ge=1,
+        le=MAX_WIDTH,
+        fixed=_SHAPE,
+    )
+    forward_net_activation: str = setting(
+        "relu", "exploration", "and their activation", choices=ACTIVATIONS, fixed=_SHAPE
+    )
+    predictor_hiddens: list[int] = setting(
+        [64],
+        "exploration",
+        "additional hidden layers of the predictor, units (RND)",
+        ge=1,
+        le=MAX_WIDTH,
+        fixed=_SHAPE,
+    )
+    predictor_activation: str = setting(
+        "relu", "exploration", "and their activation", choices=ACTIVATIONS, fixed=_SHAPE
+    )
+    cells_per_deviation: float = setting(
+        2.0,
+        "exploration",
+        "cells per standard deviation of each number, as measured in the first rollout or drawn "
+        "batch; observations in the same cells are the same state. Images are the same state only "
+        "if all bytes are (Counts)",
+        gt=0,
+        fixed="states would be others",
+    )
+    hash_bits: int | None = setting(
+        None,
+        "exploration",
+        "number of random planes; observations on the same sides of all are the same state "
+        "(SimHash), for many numbers; None: cells (Counts)",
+        ge=1,
+        le=62,
+        fixed="states would be others",
+    )
+    table_size: int = setting(
+        2**18,
+        "exploration",
+        "number of counters; more states than these share counters (Counts)",
+        ge=2,
+        le=2**26,
+        fixed="states would be others",
+        harmless=(2, 2**22),
+        risk=MEMORY,
+    )
     type: str | None = setting(
         None,
         "exploration",
@@ -199,7 +358,8 @@ class ExplorationConfig(IntrinsicSettings):
             for name in checked:
                 if name != "type" and name not in OPTIONS[kind]:
                     raise _no_option(kind, name)
-        check_intrinsic(checked)
+        if any(name in _INTRINSIC for name in checked):
+            feature_settings("curiosity").check_options(checked)
         cls._check_sub_exploration(checked.get("sub_exploration"))
         for schedule, parts in _SCHEDULES.items():
             given = [name for name in parts if name in checked]
@@ -253,6 +413,24 @@ class ExplorationConfig(IntrinsicSettings):
             return self.scale_schedule
         start = self.random_timesteps or 0
         return _ramp(self.initial_scale, self.final_scale, start, self.scale_timesteps)
+
+
+def is_intrinsic(exploration_config: Mapping[str, Any]) -> bool:
+    """Tell whether an `exploration_config` adds an intrinsic reward."""
+    kind = exploration_config.get("type")
+    return isinstance(kind, str) and kind in INTRINSIC_OPTIONS
+
+
+def how_actions_are_chosen(exploration_config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of an `exploration_config` that says how actions are chosen.
+
+    That is all of it, but for an intrinsic reward its `sub_exploration`; nothing while that is a
+    search domain.
+    """
+    if not is_intrinsic(exploration_config):
+        return dict(exploration_config)
+    given = exploration_config.get("sub_exploration") or {}
+    return {} if is_search_domain(given) else dict(given)
 
 
 def _ramp(first: float, last: float, start: int, length: int) -> list[Any]:

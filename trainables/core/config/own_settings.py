@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, TypeVar
 
 from trainables.core.config.settings import Settings
 from trainables.core.errors import ConfigError
@@ -34,35 +32,6 @@ def settings_of(algorithm: str) -> Callable[[C], C]:
         return config_class
 
     return decorated
-
-
-@dataclass
-class BuildsAlgorithm(Settings):
-    """Part of `AlgorithmConfig`: its first parameter, the class that `build` makes.
-
-    It is no setting: neither a search nor a checkpoint gives it.
-    """
-
-    # The algorithm that the config class belongs to. A name and not the class: Ray disassembles a
-    # class with all that hangs on it, and would not end on one that points back.
-    algorithm: ClassVar[str | None] = None
-
-    algo_class: Any = dataclasses.field(default=None, repr=False, metadata={"setting": None})
-
-    def __new__(cls, *args: Any, **values: Any) -> Self:
-        """Refuse a class whose own defaults would be passed over."""
-        config_class: Any = cls
-        _check_defaults(config_class)
-        return super().__new__(cls, *args, **values)
-
-    def validate(self) -> None:
-        """Check what concerns several settings at once, section by section.
-
-        Each section extends those whose settings its own are checked with.
-
-        Raises:
-            ConfigError: naming the settings that do not fit together.
-        """
 
 
 class StaysHere:
@@ -95,7 +64,7 @@ class StaysHere:
 
 
 @functools.cache
-def _check_defaults(config_class: type[Settings]) -> None:
+def check_defaults(config_class: type[Settings]) -> None:
     """Check once that each value that a class gives a setting is a field: others have no effect.
 
     Raises:

@@ -1,39 +1,151 @@
-"""Settings of several agents: their policies, whom these act for, and which are trained."""
+"""Policies, of which there is one unless settings say otherwise, and the settings that do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Never
 
-from trainables.core.config.agents.agent_mapping import (
-    check_mapping_function,
-    check_to_train_function,
-)
-from trainables.core.config.agents.league import check_league
-from trainables.core.config.agents.line_ups import ALLOWED, are_line_ups, check_line_ups
-from trainables.core.config.agents.module_overrides import check_overrides
-from trainables.core.config.agents.named_dicts import by_name
-from trainables.core.config.agents.policy_specs import (
-    DEFAULT_POLICY,
-    check_policy_id,
-    policy_specs,
-    spec_settings,
-)
-from trainables.core.config.agents.shared_encoders import check_shared_encoders
-from trainables.core.config.callbacks import CallbackSettings
-from trainables.core.config.settings import (
-    CODE,
-    FOLDER,
-    MEMORY,
-    Settings,
-    is_search_domain,
-    setting,
-)
+import gymnasium as gym
+
+from trainables.core.config.settings import CODE, FOLDER, MEMORY, Settings, setting
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature_settings
+from trainables.core.suggestions import suggestion
 
+if TYPE_CHECKING:
+    from trainables.core.config.config import AlgorithmConfig
+
+DEFAULT_POLICY = "default_policy"
+SPEC_FIELDS = ("policy_class", "observation_space", "action_space", "config")
 OLDER_DICT = "multiagent"
 """The older name of a dict that holds the settings of the section."""
+MAIN, MAIN_EXPLOITER, LEAGUE_EXPLOITER = "main", "main_exploiter", "league_exploiter"
+ROLES = (MAIN, MAIN_EXPLOITER, LEAGUE_EXPLOITER)
+# File systems refuse them, and each policy has a folder in a checkpoint.
+_REFUSED_CHARACTERS = '<>:"/|?*\\'
+_MAX_BYTES = 200  # of 255 in most file systems: files beside it have longer names
+
+
+class PolicySpec(dict[str, Any]):
+    """What one of several policies is.
+
+    A dict of its four parts, so that it lies in searches, specs and checkpoints as it is; each part
+    is an attribute, too.
+
+    Attributes:
+        policy_class: None, which `Policy` becomes: a policy that learns. "random", "look_ahead"
+            (plays games of rows), a class with `compute_actions` such as a subclass of
+            `FixedPolicy`, or `module:name` of one: a policy written by hand.
+        observation_space: What its agents see; None: as the environment says.
+        action_space: What its agents do; None: as the environment says.
+        config: Settings in which a policy that learns differs from the algorithm's, or what a
+            policy written by hand is made with.
+
+    Example:
+        >>> PolicySpec(config={"lr": 1e-4}).config
+        {'lr': 0.0001}
+    """
+
+    policy_class: Any
+    observation_space: gym.Space | None
+    action_space: gym.Space | None
+    config: Any
+
+    def __init__(
+        self,
+        policy_class: Any = None,
+        observation_space: gym.Space | None = None,
+        action_space: gym.Space | None = None,
+        config: Any = None,
+        **unknown: Never,
+    ):
+        for name in unknown:
+            raise ConfigError(unknown_part("PolicySpec", name))
+        config = {} if config is None else config
+        parts = (policy_class, observation_space, action_space, config)
+        super().__init__(zip(SPEC_FIELDS, parts, strict=True))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in SPEC_FIELDS:
+            return self[name]
+        if name.startswith("__"):  # what copying asks for: there may be hundreds
+            raise AttributeError(name)
+        raise AttributeError(f"PolicySpec.{name} does not exist{suggestion(name, SPEC_FIELDS)}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in SPEC_FIELDS:
+            raise AttributeError(f"PolicySpec.{name} does not exist{suggestion(name, SPEC_FIELDS)}")
+        self[name] = value
+
+    def __repr__(self) -> str:
+        given = [f"{name}={value!r}" for name, value in self.items() if value not in (None, {})]
+        return f"PolicySpec({', '.join(given)})"
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it is a policy written by hand, which does not learn."""
+        return self["policy_class"] is not None
+
+
+def unknown_part(where: str, name: Any) -> str:
+    """Return the error for a part that no spec has."""
+    hint = suggestion(name, SPEC_FIELDS)
+    return f"{where}: unknown part {name!r}; allowed: {', '.join(SPEC_FIELDS)}{hint}"
+
+
+def check_policy_id(policy_id: Any, where: str) -> None:
+    """Refuse what cannot be a policy's id.
+
+    Raises:
+        ConfigError: naming the id.
+    """
+    problem = ""
+    if not isinstance(policy_id, str):
+        problem = f"it is of type {type(policy_id).__name__}; allowed: str"
+    elif not policy_id:
+        problem = "it is empty"
+    elif any(c in _REFUSED_CHARACTERS or not c.isprintable() for c in policy_id):
+        problem = f"it names a folder; allowed: printable characters but {_REFUSED_CHARACTERS}"
+    elif policy_id[-1] in ". ":
+        problem = "it names a folder, which cannot end in a dot or space"
+    elif len(policy_id.encode()) > _MAX_BYTES:
+        problem = f"it names a folder; allowed: at most {_MAX_BYTES} bytes"
+    if problem:
+        raise ConfigError(f"{where}: the policy id {policy_id!r} is not allowed: {problem}")
+
+
+def all_policies(config: AlgorithmConfig) -> dict[str, PolicySpec]:
+    """Return a config's policies by id; the default policy if it names none."""
+    return config.policies or {DEFAULT_POLICY: PolicySpec()}
+
+
+def config_of_module(config: AlgorithmConfig, module_id: str) -> Any:
+    """Return what a module learns by: a config with the settings that its policy has of its own.
+
+    An algorithm may have modules that are none of the config's policies, see
+    `Algorithm.module_ids`; these have no settings of their own.
+    """
+    if module_id not in all_policies(config):
+        return config
+    return config.module_config(module_id)
+
+
+def named_to_train(given: Any) -> list[str]:
+    """Return the ids that `policies_to_train` names; [] of a function, None, or no ids."""
+    return given if isinstance(given, list) else []
+
+
+def encoder_groups(config: Any) -> list[list[str]]:
+    """Return the groups of policies that have one encoder each; none of them has fewer than two.
+
+    Args:
+        config: An algorithm's config.
+    """
+    if not config.shared_encoders:
+        return []
+    groups: list[list[str]] = feature_settings("agents").encoder_groups(config)
+    return groups
 
 
 def _are_texts(value: Any) -> bool:
@@ -44,15 +156,19 @@ def _are_texts(value: Any) -> bool:
 
 def _is_data_mapping(value: Any) -> bool:
     """Tell whether a mapping is a dict of ids by agent, or line-ups of these: no code."""
-    return are_line_ups(value) if isinstance(value, list) else _are_texts(value)
+    if isinstance(value, list):
+        return bool(feature_settings("agents").are_line_ups(value))
+    return _are_texts(value)
 
 
 @dataclass(kw_only=True)
-class MultiAgentSettings(CallbackSettings):
+class MultiAgentSettings(Settings):
     """Settings of several agents: which policies there are, whom they act for, which are trained.
 
-    See `core.config.agents.several_agents` for what they mean together.
+    See `core.config.agents` for what they mean together.
     """
+
+    feature: ClassVar[str | None] = "agents"
 
     policies: dict[str, Any] | None = setting(
         None,
@@ -156,118 +272,86 @@ class MultiAgentSettings(CallbackSettings):
         False, "checkpointing", "store only the policies that are trained in checkpoints"
     )
 
-    @classmethod
-    def settings_inside(cls, name: str) -> type[Settings] | None:
-        own: Any = cls
-        if name == "policies":
-            return spec_settings(own)
-        if name == "algorithm_config_overrides_per_module":
-            return by_name(own)
-        return super().settings_inside(name)
 
-    @classmethod
-    def check(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return checked settings; a search domain passes.
+@dataclass
+class LeagueConfig(Settings):
+    """Settings of a league: learners, their frozen copies, and who plays whom.
 
-        Raises:
-            ConfigError: for a name or value that is not allowed.
-        """
-        given = dict(values)
-        if "policies" in given:
-            given["policies"] = policy_specs(given["policies"], cls._check_overrides)
-        for name, check in (
-            ("algorithm_config_overrides_per_module", cls._check_modules),
-            ("policy_mapping_fn", _check_mapping),
-            ("league", check_league),
-            ("shared_encoders", check_shared_encoders),
-            ("policies_to_train", _check_to_train),
-            ("observation_fn", _check_observation_fn),
-            ("replay_mode", _check_replay_mode),
-        ):
-            if name in given and not is_search_domain(given[name]):
-                given[name] = check(given[name])
-        return super().check(given)
+    The roles are those of AlphaStar (Vinyals et al., 2019).
+    """
 
-    @classmethod
-    def _check_overrides(cls, given: Any, where: str) -> Any:
-        return check_overrides(cast(Any, cls), given, where)
+    what: ClassVar[str] = "league setting"
 
-    @classmethod
-    def _check_modules(cls, given: Any) -> Any:
-        """Return the settings of each policy, checked."""
-        name = "algorithm_config_overrides_per_module"
-        if given is None:
-            return {}
-        if not isinstance(given, Mapping):
-            raise ConfigError(f"{name} = {given!r} is not allowed; allowed: dicts by policy id")
-        for policy_id in given:
-            check_policy_id(policy_id, name)
-        return {m: cls._check_overrides(own, f"{name}: {m!r}") for m, own in given.items()}
-
-    def is_multi_agent(self) -> bool:
-        """Tell whether there are several policies, or one that is not `default_policy`."""
-        return isinstance(self.policies, dict) and {*self.policies} != {DEFAULT_POLICY}
-
-
-def _check_mapping(given: Any) -> Any:
-    """Return a mapping of policies by agents' ids as texts; a function, or its name, as it is."""
-    if isinstance(given, Mapping):
-        for agent, policy_id in given.items():
-            if not is_search_domain(policy_id):
-                check_policy_id(policy_id, f"policy_mapping_fn: {agent!r}")
-        return {str(agent): policy_id for agent, policy_id in given.items()}
-    if isinstance(given, (list, tuple)) and any(isinstance(item, Mapping) for item in given):
-        return check_line_ups(given)
-    if given is None or _names_code(given):
-        return given
-    if callable(given):
-        check_mapping_function(given)
-        return given
-    raise ConfigError(
-        f"policy_mapping_fn = {given!r} is not allowed; allowed: a function (agent_id, episode, "
-        "worker, **kwargs) -> policy id, 'module:name' of one, or a dict of policies by agent, "
-        f"or line-ups: {ALLOWED}"
+    learners: dict[str, str] = setting(
+        {MAIN: MAIN},
+        "multi_agent",
+        "the policies that learn, and their roles: main (plays itself and all frozen copies), "
+        "main_exploiter (plays the main learners) or league_exploiter (plays all frozen copies)",
+        harmless=lambda roles: all(role in ROLES for role in roles.values()),
     )
-
-
-def _check_to_train(given: Any) -> Any:
-    """Return policies' ids as a list, those of a set sorted; a function, or its name, as it is."""
-    if isinstance(given, (set, frozenset)):
-        given = sorted(given, key=str)
-    if isinstance(given, (list, tuple)):
-        for policy_id in given:
-            if not is_search_domain(policy_id):
-                check_policy_id(policy_id, "policies_to_train")
-        return list(dict.fromkeys(given)) if all(isinstance(p, str) for p in given) else list(given)
-    if given is None or _names_code(given):
-        return given
-    if callable(given):
-        check_to_train_function(given)
-        return given
-    hint = f"; write [{given!r}]" if isinstance(given, str) else ""
-    raise ConfigError(
-        f"policies_to_train = {given!r} is not allowed; allowed: a list or set of policies' ids, a "
-        f"function (policy_id, batch) -> bool, or 'module:name' of one{hint}"
+    freeze_every: int | None = setting(
+        10,
+        "multi_agent",
+        "iterations between copies of a learner; None: copy only by its wins",
+        ge=1,
+        harmless=True,
     )
-
-
-def _check_observation_fn(given: Any) -> Any:
-    if given is None or callable(given) or _names_code(given):
-        return given
-    raise ConfigError(
-        f"observation_fn = {given!r} is not allowed; allowed: a function or 'module:name' of one"
+    freeze_at_win_rate: float | None = setting(
+        None,
+        "multi_agent",
+        "also copy a learner when it has won this share of its last win_rate_games games against "
+        "others (a draw is half a win)",
+        gt=0,
+        le=1,
+        harmless=True,
     )
-
-
-def _check_replay_mode(given: Any) -> Any:
-    if given == "lockstep":
-        raise ConfigError(
-            "replay_mode = 'lockstep' is not supported: each policy has a replay buffer of its "
-            "own, and agents that join, end or share a policy have no rows of one step in common; "
-            "allowed: 'independent'"
-        )
-    return given
-
-
-def _names_code(given: Any) -> bool:
-    return isinstance(given, str) and ":" in given
+    win_rate_games: int = setting(
+        100, "multi_agent", "number of games in a win rate", ge=1, harmless=True
+    )
+    max_copies: int | None = setting(
+        None,
+        "multi_agent",
+        "greatest number of frozen copies of each learner; the oldest are dropped, but never the "
+        "first; None: keep all",
+        ge=2,
+        harmless=True,
+    )
+    self_play_share: float = setting(
+        0.35,
+        "multi_agent",
+        "share of a main learner's games against itself",
+        ge=0,
+        le=1,
+        harmless=True,
+    )
+    opponents: str = setting(
+        "prioritized",
+        "multi_agent",
+        "which frozen copies main learners and league exploiters play: uniform, latest (of each "
+        "learner), or prioritized: in proportion to (1 - win rate) ** priority_power",
+        choices=("prioritized", "uniform", "latest"),
+    )
+    priority_power: float = setting(
+        2.0,
+        "multi_agent",
+        "how strongly harder opponents are preferred (prioritized)",
+        ge=0,
+        harmless=True,
+    )
+    reset_probability: float = setting(
+        0.25,
+        "multi_agent",
+        "probability that a league exploiter returns to its first weights when it is copied; a "
+        "main exploiter always does",
+        ge=0,
+        le=1,
+        harmless=True,
+    )
+    game_decay: float = setting(
+        0.99,
+        "multi_agent",
+        "factor on the weight of a pair's older games after each new one, because learners change",
+        gt=0,
+        le=1,
+        harmless=True,
+    )

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trainables.core.config.entries import check_connectors
-from trainables.core.config.environment import EnvironmentSettings
 from trainables.core.config.settings import (
     CODE,
     MEMORY,
@@ -16,13 +14,13 @@ from trainables.core.config.settings import (
     MOST_SLOTS,
     PROCESSES,
     RESOURCES,
+    Settings,
     setting,
 )
-from trainables.core.errors import ConfigError
 
 
 @dataclass(kw_only=True)
-class SamplingSettings(EnvironmentSettings):
+class SamplingSettings(Settings):
     """Settings of how environments are sampled, explored, and what happens when they fail."""
 
     num_env_runners: int = setting(
@@ -190,23 +188,3 @@ class SamplingSettings(EnvironmentSettings):
         "replace a slot's environment if it raises or returns NaN or infinity, and continue; 6 "
         "failures in a row end the trial",
     )
-
-    @property
-    def num_slots(self) -> int:
-        """Environment slots over all env runners."""
-        return self.num_envs_per_env_runner * max(1, self.num_env_runners)
-
-    def validate(self) -> None:
-        super().validate()
-        for name in ("env_to_module_connector", "module_to_env_connector"):
-            check_connectors(getattr(self, name), name)
-        if self.remote_env_batch_wait_ms and not self.remote_worker_envs:
-            raise ConfigError(
-                f"remote_env_batch_wait_ms = {self.remote_env_batch_wait_ms} has no effect without "
-                "remote_worker_envs=True"
-            )
-        if self.ignore_env_runner_failures and self.restart_failed_env_runners:
-            raise ConfigError(
-                "ignore_env_runner_failures and restart_failed_env_runners are both set; a failed "
-                "env runner is either left out or made again: choose one"
-            )

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePath
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -48,6 +48,7 @@ class Setting:
     fixed: str | None = None
     harmless: bool | tuple[float, float] | Callable[[Any], bool] | None = None
     risk: str | None = None
+    feature: str | None = None
 
     @property
     def is_code(self) -> bool:
@@ -260,6 +261,7 @@ def setting(
 class Settings:
     """Base of every settings class: checked assignment and an exact round trip through dicts."""
 
+    feature: ClassVar[str | None] = None  # which says what the settings of a section mean
     what: ClassVar[str] = "setting"  # what one entry is called in errors
     also_called: ClassVar[str] = ""  # the dict by which other libraries' names are known
     # Settings of a base class that a subclass does without, each with the reason.
@@ -281,11 +283,21 @@ class Settings:
             field.name: Setting(
                 name=field.name,
                 annotation=hints[field.name],
+                feature=cls._feature_of(field.name),
                 **cls._as_vouched_for(declared, field.name),
             )
             for field in dataclasses.fields(cls)
             if (declared := _declaration(cls, field)) is not None
         }
+
+    @classmethod
+    def _feature_of(cls, name: str) -> str | None:
+        """Return the feature that says what a setting means; None: the core does."""
+        for base in cls.__mro__:
+            field = base.__dict__.get("__dataclass_fields__", {}).get(name)
+            if field is not None and "feature" in field.metadata:
+                return str(field.metadata["feature"])
+        return None
 
     @classmethod
     def _as_vouched_for(cls, own: dict[str, Any], name: str) -> dict[str, Any]:
@@ -403,6 +415,38 @@ class Settings:
     def copy(self) -> Self:
         """Return a deep copy."""
         return copy.deepcopy(self)
+
+
+C = TypeVar("C", bound=type)
+
+
+def gathers(*sections: type[Settings]) -> Callable[[C], C]:
+    """Return a decorator that gives a class the fields of sections, behind those of its own.
+
+    Below `dataclass`, which makes fields of them.
+
+    Args:
+        sections: Classes of declarations, in the order that the settings have.
+    """
+
+    def decorated(gathering: C) -> C:
+        annotations: dict[str, Any] = {}
+        for section in sections:
+            hints = typing.get_type_hints(section)  # found there, and not in the other module
+            for field in dataclasses.fields(section):
+                more = {} if section.feature is None else {"feature": section.feature}
+                annotations[field.name] = hints[field.name]
+                copied = dataclasses.field(
+                    default=field.default,
+                    default_factory=field.default_factory,
+                    metadata={**field.metadata, **more},
+                    kw_only=True,
+                )
+                setattr(gathering, field.name, copied)
+        gathering.__annotations__ = gathering.__annotations__ | annotations
+        return gathering
+
+    return decorated
 
 
 def _declaration(cls: type, field: dataclasses.Field[Any]) -> dict[str, Any] | None:

@@ -1,14 +1,11 @@
-"""Settings of learning, of where learners compute, and of a trial's resources."""
+"""Settings of learning, of where learners compute, of a trial's resources, and of PyTorch."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from trainables.core.config.entries import check_connectors
-from trainables.core.config.sampling import SamplingSettings
 from trainables.core.config.settings import (
     CODE,
     MEMORY,
@@ -17,18 +14,16 @@ from trainables.core.config.settings import (
     PROCESSES,
     RESOURCES,
     VARIABLES,
-    refuse_given,
+    Settings,
     setting,
 )
-from trainables.core.errors import ConfigError
+
+_COMPILER = "a compiler that would be started"
 
 
 @dataclass(kw_only=True)
-class TrainingSettings(SamplingSettings):
+class TrainingSettings(Settings):
     """Settings of learning, of where learners compute, and of a trial's resources."""
-
-    # Whether several learners share out the slots of rollouts, of which each needs one.
-    learners_share_slots: ClassVar[bool] = True
 
     gamma: float = setting(0.99, "training", "discount factor, gamma", ge=0, le=1)
     lr: float | list[Any] = setting(
@@ -162,97 +157,33 @@ class TrainingSettings(SamplingSettings):
         risk=VARIABLES,
     )
 
-    @property
-    def total_train_batch_size(self) -> int:
-        """Environment steps per training iteration over all learners."""
-        return self.train_batch_size_per_learner * max(1, self.num_learners)
 
-    def get_rollout_fragment_length(self, worker_index: int = 0) -> int:
-        """Return the steps per slot in a sample of the env runner with this index (actors: from 1).
+@dataclass(kw_only=True)
+class FrameworkSettings(Settings):
+    """Settings of how PyTorch computes."""
 
-        'auto' divides the train batch over all slots; where it does not divide, the first env
-        runners take one step more, so that the sum is the train batch or up to a step above it.
-        """
-        if self.rollout_fragment_length != "auto":
-            return int(self.rollout_fragment_length)
-        if worker_index == 0:
-            return math.ceil(self.total_train_batch_size / self.num_slots)
-        length, rest = divmod(self.total_train_batch_size, self.num_slots)
-        takes_one_more = (worker_index - 1) * self.num_envs_per_env_runner < rest
-        return max(1, length + takes_one_more)
-
-    def validate(self) -> None:
-        super().validate()
-        check_connectors(self.learner_connector, "learner_connector")
-        minibatch, batch = self.minibatch_size, self.total_train_batch_size
-        if minibatch is not None and minibatch > batch:
-            raise ConfigError(
-                f"minibatch_size = {minibatch} is larger than the train batch of {batch} steps "
-                "(train_batch_size_per_learner)"
-            )
-        check_variables(self)
-        if not self.num_learners:
-            refuse_given(self, "num_cpus_per_learner", "num_learners = 0: nothing learns in actors")
-        shared = self.needs_env and self.learners_share_slots
-        if shared and self.num_learners > self.num_slots:
-            raise ConfigError(
-                f"num_learners = {self.num_learners} is more than the {self.num_slots} environment "
-                "slots (num_env_runners x num_envs_per_env_runner) that they share: each needs one"
-            )
-        if self.local_gpu_idx and (self.num_learners or not self.num_gpus_per_learner):
-            raise ConfigError(
-                f"local_gpu_idx = {self.local_gpu_idx} has no effect with num_learners = "
-                f"{self.num_learners} and num_gpus_per_learner = {self.num_gpus_per_learner:g}: it "
-                "is the GPU of a learner in the trial's own process"
-            )
-
-
-def check_gpus_per_learner(amount: Any, num_learners: Any) -> None:
-    """Refuse more than one GPU for a learner, which computes on one: the others would be idle.
-
-    Args:
-        amount: Of `num_gpus_per_learner`, as it was given.
-        num_learners: What is given with it; None: nothing is.
-
-    Raises:
-        ConfigError: naming how several GPUs learn.
-    """
-    if isinstance(amount, bool) or not isinstance(amount, (int, float)) or amount <= 1:
-        return
-    number = num_learners if type(num_learners) is int and num_learners > 1 else 1
-    every = number * amount
-    raise ConfigError(
-        f"num_gpus_per_learner = {amount:g} (num_gpus) is not allowed: a learner computes on one "
-        f"GPU, and has all of the model on it; for {every:g} GPUs set "
-        f"num_learners={math.ceil(every)} and num_gpus_per_learner=1"
+    torch_compile_learner: bool = setting(
+        False,
+        "framework",
+        "compile the loss with torch.compile (needs a C++ compiler)",
+        risk=_COMPILER,
+    )
+    torch_compile_learner_dynamo_backend: str = setting(
+        "inductor", "framework", "backend of torch.compile", risk=_COMPILER
+    )
+    torch_compile_learner_dynamo_mode: str | None = setting(
+        None, "framework", "mode of torch.compile, e.g. 'max-autotune'", risk=_COMPILER
     )
 
-
-# What is read before a trial's process knows its settings, and what Ray sets itself.
-_TOO_LATE = ("PYTHONPATH", "PYTHONHASHSEED", "LD_LIBRARY_PATH", "LD_PRELOAD")
-_OF_RAY = ("CUDA_VISIBLE_DEVICES",)
-
-
-def check_variables(settings: TrainingSettings) -> None:
-    """Refuse environment variables that are none, and those that would have no effect.
-
-    Raises:
-        ConfigError: naming the variable.
-    """
-    for name in ("extra_python_environs_for_driver", "extra_python_environs_for_worker"):
-        for variable, value in getattr(settings, name).items():
-            told = f"{name}: {variable!r}: {value!r}"
-            is_name = isinstance(variable, str) and variable and not set("=\0") & set(variable)
-            if not (is_name and isinstance(value, str)) or "\0" in value:
-                raise ConfigError(f"{told} is not allowed; allowed: names and values are strings")
-            if variable == "OMP_NUM_THREADS" and not (value.isdecimal() and int(value)):
-                raise ConfigError(f"{told} is not allowed; allowed: a whole number >= 1")
-            if variable in _OF_RAY:
-                raise ConfigError(
-                    f"{told} is not allowed: Ray sets it for the GPUs that a process asked for"
-                )
-            if name.endswith("driver") and variable in _TOO_LATE:
-                raise ConfigError(
-                    f"{told} has no effect: it is read before a process knows its settings; set it "
-                    "where Ray is started, or in extra_python_environs_for_worker"
-                )
+    torch_compile_worker: bool = setting(
+        False,
+        "framework",
+        "compile acting in env runners and evaluation with torch.compile (needs a C++ compiler)",
+        risk=_COMPILER,
+    )
+    torch_compile_worker_dynamo_backend: str = setting(
+        "inductor", "framework", "backend of torch.compile for acting", risk=_COMPILER
+    )
+    torch_compile_worker_dynamo_mode: str | None = setting(
+        None, "framework", "mode of torch.compile for acting", risk=_COMPILER
+    )

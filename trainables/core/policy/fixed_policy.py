@@ -15,7 +15,8 @@ import gymnasium as gym
 import numpy as np
 
 from trainables.core.callables import callable_name, resolve_callable
-from trainables.core.config.agents.policy_specs import BUILT_IN, PolicySpec
+from trainables.core.config.agents.policy_specs import BUILT_IN
+from trainables.core.config.policies import PolicySpec
 from trainables.core.data.spaces import PLAIN, leaf_spaces, leaves_of, tree_of_leaves
 from trainables.core.errors import ConfigError
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from trainables.core.config.agents.agent_mapping import PolicyMapping
-from trainables.core.config.agents.several_agents import all_policies
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.policies import all_policies
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.errors import ConfigError
 from trainables.core.policy.calls.compute_actions import Computed, keyed_actions

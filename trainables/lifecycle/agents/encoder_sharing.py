@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from trainables.core.config.agents.shared_encoders import NAME, encoder_groups
+from trainables.core.config.agents.shared_encoders import NAME
+from trainables.core.config.policies import encoder_groups
 from trainables.core.errors import ConfigError
 from trainables.core.learning.shared_encoders import SharedEncoders
 from trainables.core.logs import logger

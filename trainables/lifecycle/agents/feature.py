@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from trainables.core.config.agents.agent_mapping import PoliciesToTrain
-from trainables.core.config.agents.policy_specs import check_policy_id
+from trainables.core.config.policies import check_policy_id
 from trainables.core.features import Feature
 from trainables.lifecycle.agents import encoder_sharing
 

@@ -11,14 +11,14 @@ from typing import Any
 import gymnasium as gym
 
 from trainables.core.callables import callable_name
-from trainables.core.config.agents.policy_specs import PolicySpec, check_policy_id
-from trainables.core.config.agents.several_agents import all_policies
-from trainables.core.config.agents.shared_encoders import (
-    encoder_groups,
-    learning_policies,
-    without_others,
-)
+from trainables.core.config.agents.shared_encoders import learning_policies, without_others
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.policies import (
+    PolicySpec,
+    all_policies,
+    check_policy_id,
+    encoder_groups,
+)
 from trainables.core.config.settings import CODE
 from trainables.core.errors import ConfigError
 from trainables.core.logs import logger

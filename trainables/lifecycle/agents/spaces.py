@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 
 import gymnasium as gym
 
-from trainables.core.config.agents.several_agents import all_policies
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.policies import all_policies
 from trainables.lifecycle.spaces import Spaces, evaluation_env, overridden
 from trainables.runtime.envs.kinds import AnyVectorEnv
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trainables.core.config.agents.policy_specs import PolicySpec
-from trainables.core.config.agents.several_agents import all_policies
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.policies import PolicySpec, all_policies
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import env_name, make_slots

@@ -6,10 +6,9 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trainables.core.config.agents.league import LeagueConfig, first_copy, first_line_up
+from trainables.core.config.agents.league import first_copy, first_line_up
 from trainables.core.config.agents.module_overrides import merge_overrides
-from trainables.core.config.agents.policy_specs import PolicySpec
-from trainables.core.config.agents.several_agents import all_policies
+from trainables.core.config.policies import LeagueConfig, PolicySpec, all_policies
 from trainables.core.errors import ConfigError
 from trainables.core.features import Feature, Running
 from trainables.core.logs import logger

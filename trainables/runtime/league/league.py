@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trainables.core.config.agents.league import LEAGUE_EXPLOITER, MAIN_EXPLOITER, LeagueConfig
+from trainables.core.config.policies import LEAGUE_EXPLOITER, MAIN_EXPLOITER, LeagueConfig
 from trainables.core.errors import ConfigError
 from trainables.runtime.league.matchmaking import opponents_of
 from trainables.runtime.league.payoff import PayOffs

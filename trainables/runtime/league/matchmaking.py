@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from trainables.core.config.agents.league import LEAGUE_EXPLOITER, MAIN, LeagueConfig
+from trainables.core.config.policies import LEAGUE_EXPLOITER, MAIN, LeagueConfig
 from trainables.runtime.league.payoff import PayOffs
 
 _HOPELESS = 0.2  # a win rate below which a main exploiter first plays older copies (AlphaStar's)

@@ -11,8 +11,8 @@ import ray
 import torch
 from torch import Tensor
 
-from trainables.core.config.agents.several_agents import config_of_module
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.policies import config_of_module
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors

@@ -13,9 +13,8 @@ import torch
 from ray.exceptions import ObjectLostError
 from torch import Tensor
 
-from trainables.core.config.agents.several_agents import config_of_module
-from trainables.core.config.agents.shared_encoders import encoder_groups
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.policies import config_of_module, encoder_groups
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.data.per_module import LazyMapping
 from trainables.core.errors import ConfigError

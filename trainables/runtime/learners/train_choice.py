@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from trainables.core.config.agents.agent_mapping import PoliciesToTrain, named_to_train
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.policies import named_to_train
+from trainables.core.features import feature_settings
 
 T = TypeVar("T")
 
@@ -27,7 +28,7 @@ class TrainChoice:
     def __init__(self, config: AlgorithmConfig):
         given = config.policies_to_train
         asks = given is not None and not named_to_train(given)
-        self._is_trained = PoliciesToTrain(given, ()) if asks else None
+        self._is_trained = feature_settings("agents").policies_to_train(given) if asks else None
 
     @property
     def asks(self) -> bool:

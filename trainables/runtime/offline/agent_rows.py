@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 from typing import NoReturn
 
 from trainables.core.config.agents.agent_mapping import PolicyMapping
-from trainables.core.config.agents.several_agents import all_policies
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.policies import all_policies
 from trainables.runtime.offline.episode import DataError, DataSpaces, Episode
 from trainables.runtime.offline.source import Source
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from trainables.core.config.agents.several_agents import all_policies
+from trainables.core.config.experience import SAMPLER, InputKey
 from trainables.core.config.off_policy import OffPolicyConfig
-from trainables.core.config.recorded.input_shares import SAMPLER, InputKey
+from trainables.core.config.policies import all_policies
 from trainables.core.data.spaces import space_mismatch
 from trainables.core.errors import ConfigError
 from trainables.core.logs import logger

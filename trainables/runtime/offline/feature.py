@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.experience import DATASET, LOGDIR
+from trainables.core.config.recorded.feature import DATASET, LOGDIR
 from trainables.core.features import Feature
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainables.core.callables import callable_name, resolve_callable
-from trainables.core.config.recorded.input_shares import InputKey
+from trainables.core.config.experience import InputKey
 from trainables.core.errors import ConfigError
 from trainables.runtime.offline.io_context import IOContext
 

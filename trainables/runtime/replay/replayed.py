@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainables.core.config.agents.several_agents import config_of_module
 from trainables.core.config.off_policy import OffPolicyConfig, ResolvedOffPolicy
+from trainables.core.config.policies import config_of_module
 from trainables.core.config.resolved import SequenceShape
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.data.per_module import from_store, to_store

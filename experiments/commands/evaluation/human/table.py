@@ -15,7 +15,7 @@ from experiments.commands.evaluation.human.typed_action import (
     read_action,
 )
 from experiments.terminal import say
-from trainables.core.config.critic_observations import JOINT_OBS
+from trainables.core.config.rules import JOINT_OBS
 from trainables.core.data.episode_base import row_of
 from trainables.core.policy.fixed_policy import FixedPolicy, PlayEnded
 from trainables.runtime.evaluation.agents_watch import AgentsWatch

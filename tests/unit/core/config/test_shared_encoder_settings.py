@@ -10,7 +10,8 @@ import ray.tune as tune
 from refusals import Golden, refusals
 
 from trainables import DQNConfig, PolicySpec, PPOConfig
-from trainables.core.config.agents.shared_encoders import encoder_groups, without_others
+from trainables.core.config.agents.shared_encoders import without_others
+from trainables.core.config.policies import encoder_groups
 from trainables.core.errors import ConfigError
 from trainables.registry import algorithm_names, get_algorithm
 

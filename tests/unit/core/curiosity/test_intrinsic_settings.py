@@ -19,10 +19,10 @@ from trainables import (
     PPOConfig,
     SACConfig,
 )
-from trainables.core.config.exploration import ExplorationConfig
-from trainables.core.config.intrinsic import (
+from trainables.core.config.exploration import (
     INTRINSIC_OPTIONS,
-    IntrinsicSettings,
+    OPTIONS,
+    ExplorationConfig,
     how_actions_are_chosen,
     is_intrinsic,
 )
@@ -160,7 +160,8 @@ def test_env_runners_may_choose_each_in_its_own_way() -> None:
 
 def test_every_option_of_an_intrinsic_reward_belongs_to_a_type() -> None:
     of_types = {name for options in INTRINSIC_OPTIONS.values() for name in options}
-    assert of_types == set(IntrinsicSettings.settings())
+    others = {name for kind in OPTIONS.keys() - INTRINSIC_OPTIONS.keys() for name in OPTIONS[kind]}
+    assert of_types == ExplorationConfig.settings().keys() - others - {"type"}
     assert set(INTRINSIC_OPTIONS) == set(TYPES)
 
 

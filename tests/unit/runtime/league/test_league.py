@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trainables.core.config.agents.league import LeagueConfig
+from trainables.core.config.policies import LeagueConfig
 from trainables.core.errors import ConfigError
 from trainables.runtime.league.league import League, Match
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trainables.core.config.agents.league import LeagueConfig
+from trainables.core.config.policies import LeagueConfig
 from trainables.runtime.league.matchmaking import even_priorities, opponents_of, priorities
 from trainables.runtime.league.payoff import PayOffs
 

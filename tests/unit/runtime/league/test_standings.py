@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainables.core.config.agents.league import LeagueConfig
+from trainables.core.config.policies import LeagueConfig
 from trainables.runtime.league.league import League, Match
 from trainables.runtime.league.standings import standings_of
 

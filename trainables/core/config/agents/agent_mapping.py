@@ -12,7 +12,7 @@ import numpy as np
 
 from trainables.core.callables import callable_name, resolve_function
 from trainables.core.config.agents.line_ups import LineUps
-from trainables.core.config.agents.policy_specs import DEFAULT_POLICY
+from trainables.core.config.policies import DEFAULT_POLICY
 from trainables.core.errors import ConfigError
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -85,11 +85,6 @@ class PolicyMapping:
             if policy_id in self._policies:
                 return policy_id
         return next(iter(self._policies)) if len(self._policies) == 1 else None
-
-
-def named_to_train(given: Any) -> list[str]:
-    """Return the ids that `policies_to_train` names; [] of a function, None, or no ids."""
-    return given if isinstance(given, list) else []
 
 
 class PoliciesToTrain:

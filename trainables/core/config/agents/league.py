@@ -1,100 +1,13 @@
-"""`LeagueConfig`: the settings of self-play against frozen copies, inside `league`."""
+"""What the settings of a league mean together, and the check of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from trainables.core.config.settings import Settings, is_search_domain, setting
+from trainables.core.config.policies import MAIN, ROLES, LeagueConfig
+from trainables.core.config.settings import is_search_domain
 from trainables.core.errors import ConfigError
-
-MAIN, MAIN_EXPLOITER, LEAGUE_EXPLOITER = "main", "main_exploiter", "league_exploiter"
-ROLES = (MAIN, MAIN_EXPLOITER, LEAGUE_EXPLOITER)
-
-
-@dataclass
-class LeagueConfig(Settings):
-    """Settings of a league: learners, their frozen copies, and who plays whom.
-
-    The roles are those of AlphaStar (Vinyals et al., 2019).
-    """
-
-    what: ClassVar[str] = "league setting"
-
-    learners: dict[str, str] = setting(
-        {MAIN: MAIN},
-        "multi_agent",
-        "the policies that learn, and their roles: main (plays itself and all frozen copies), "
-        "main_exploiter (plays the main learners) or league_exploiter (plays all frozen copies)",
-        harmless=lambda roles: all(role in ROLES for role in roles.values()),
-    )
-    freeze_every: int | None = setting(
-        10,
-        "multi_agent",
-        "iterations between copies of a learner; None: copy only by its wins",
-        ge=1,
-        harmless=True,
-    )
-    freeze_at_win_rate: float | None = setting(
-        None,
-        "multi_agent",
-        "also copy a learner when it has won this share of its last win_rate_games games against "
-        "others (a draw is half a win)",
-        gt=0,
-        le=1,
-        harmless=True,
-    )
-    win_rate_games: int = setting(
-        100, "multi_agent", "number of games in a win rate", ge=1, harmless=True
-    )
-    max_copies: int | None = setting(
-        None,
-        "multi_agent",
-        "greatest number of frozen copies of each learner; the oldest are dropped, but never the "
-        "first; None: keep all",
-        ge=2,
-        harmless=True,
-    )
-    self_play_share: float = setting(
-        0.35,
-        "multi_agent",
-        "share of a main learner's games against itself",
-        ge=0,
-        le=1,
-        harmless=True,
-    )
-    opponents: str = setting(
-        "prioritized",
-        "multi_agent",
-        "which frozen copies main learners and league exploiters play: uniform, latest (of each "
-        "learner), or prioritized: in proportion to (1 - win rate) ** priority_power",
-        choices=("prioritized", "uniform", "latest"),
-    )
-    priority_power: float = setting(
-        2.0,
-        "multi_agent",
-        "how strongly harder opponents are preferred (prioritized)",
-        ge=0,
-        harmless=True,
-    )
-    reset_probability: float = setting(
-        0.25,
-        "multi_agent",
-        "probability that a league exploiter returns to its first weights when it is copied; a "
-        "main exploiter always does",
-        ge=0,
-        le=1,
-        harmless=True,
-    )
-    game_decay: float = setting(
-        0.99,
-        "multi_agent",
-        "factor on the weight of a pair's older games after each new one, because learners change",
-        gt=0,
-        le=1,
-        harmless=True,
-    )
 
 
 def check_league(given: Any) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trainables.core.config.agents.policy_specs import check_policy_id
+from trainables.core.config.policies import check_policy_id
 from trainables.core.config.settings import is_search_domain
 from trainables.core.errors import ConfigError
 

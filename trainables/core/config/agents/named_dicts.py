@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-from trainables.core.config.model import ModelConfig
-from trainables.core.config.recorded.estimators import is_known_type
-from trainables.core.config.settings import CODE, Setting, Settings, is_numbers
+from trainables.core.config.settings import Setting, Settings
 
 
-class _Declared(dict[str, Setting]):
+class Declared(dict[str, Setting]):
     """Declarations by name, with one that stands for every other name."""
 
     def __init__(self, known: Mapping[str, Setting], other: Setting):
@@ -46,7 +43,7 @@ def by_name(inner: Any) -> type[Settings]:
     class ByName(Settings):
         @classmethod
         def settings(cls) -> dict[str, Setting]:  # type: ignore[override]  # not cached
-            return _Declared({}, _any_name(harmless=None))
+            return Declared({}, _any_name(harmless=None))
 
         @classmethod
         def settings_inside(cls, name: str) -> type[Settings]:
@@ -68,7 +65,7 @@ def with_arguments(known: Any) -> type[Settings]:
     class WithArguments(Settings):
         @classmethod
         def settings(cls) -> dict[str, Setting]:  # type: ignore[override]  # not cached
-            return _Declared(known.settings(), _any_name(harmless=True))
+            return Declared(known.settings(), _any_name(harmless=True))
 
         @classmethod
         def settings_inside(cls, name: str) -> type[Settings] | None:
@@ -76,35 +73,3 @@ def with_arguments(known: Any) -> type[Settings]:
             return None if inside is None else with_arguments(inside)
 
     return WithArguments
-
-
-@functools.cache
-def estimators() -> type[Settings]:
-    """Return what judges the dict of an off-policy estimator: its type, and its keywords.
-
-    The type may be code, and the model of a Q-function may have some; numbers are harmless.
-    """
-    named = Setting(
-        "type",
-        "evaluation",
-        "the estimator",
-        default=None,
-        annotation=Any,
-        harmless=is_known_type,
-        risk=CODE,
-    )
-    keyword = Setting(
-        "", "evaluation", "a keyword of it", default=None, annotation=Any, harmless=is_numbers
-    )
-    model = replace(keyword, name="q_model_config", harmless=None)
-
-    class Estimator(Settings):
-        @classmethod
-        def settings(cls) -> dict[str, Setting]:  # type: ignore[override]  # not cached
-            return _Declared({"type": named, "q_model_config": model}, keyword)
-
-        @classmethod
-        def settings_inside(cls, name: str) -> type[Settings] | None:
-            return ModelConfig if name == "q_model_config" else None
-
-    return Estimator

@@ -1,4 +1,4 @@
-"""`PolicySpec`: what one of several policies is, and the forms in which `policies` gives them."""
+"""The forms in which `policies` gives what each of several policies is."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Never
+from typing import Any, ClassVar
 
 import gymnasium as gym
 
 from trainables.core.config.agents.named_dicts import by_name, with_arguments
+from trainables.core.config.policies import (
+    DEFAULT_POLICY,
+    SPEC_FIELDS,
+    PolicySpec,
+    check_policy_id,
+    unknown_part,
+)
 from trainables.core.config.settings import CODE, Settings, is_search_domain, setting
 from trainables.core.errors import ConfigError
-from trainables.core.suggestions import suggestion
 
-DEFAULT_POLICY = "default_policy"
 RANDOM = "random"  # draws actions uniformly
 BUILT_IN = {
     RANDOM: "trainables.core.policy.fixed_policy:RandomPolicy",
@@ -24,10 +29,6 @@ BUILT_IN = {
 """Policies written by hand that have a name, and where their classes are."""
 
 _POLICY = ("trainables:Policy", "trainables.core.policy.policy:Policy")  # and where it is defined
-SPEC_FIELDS = ("policy_class", "observation_space", "action_space", "config")
-# File systems refuse them, and each policy has a folder in a checkpoint.
-_REFUSED_CHARACTERS = '<>:"/|?*\\'
-_MAX_BYTES = 200  # of 255 in most file systems: files beside it have longer names
 _CLASSES = (
     "None or Policy, a policy that learns; 'random'; 'look_ahead'; or a policy written by hand: a "
     "class with compute_actions (see FixedPolicy), or 'module:name' of one"
@@ -37,67 +38,6 @@ _FORMS = (
     "these, or None"
 )
 CheckConfig = Callable[[Any, str], dict[str, Any]]
-
-
-class PolicySpec(dict[str, Any]):
-    """What one of several policies is.
-
-    A dict of its four parts, so that it lies in searches, specs and checkpoints as it is; each part
-    is an attribute, too.
-
-    Attributes:
-        policy_class: None, which `Policy` becomes: a policy that learns. "random", "look_ahead"
-            (plays games of rows), a class with `compute_actions` such as a subclass of
-            `FixedPolicy`, or `module:name` of one: a policy written by hand.
-        observation_space: What its agents see; None: as the environment says.
-        action_space: What its agents do; None: as the environment says.
-        config: Settings in which a policy that learns differs from the algorithm's, or what a
-            policy written by hand is made with.
-
-    Example:
-        >>> PolicySpec(config={"lr": 1e-4}).config
-        {'lr': 0.0001}
-    """
-
-    policy_class: Any
-    observation_space: gym.Space | None
-    action_space: gym.Space | None
-    config: Any
-
-    def __init__(
-        self,
-        policy_class: Any = None,
-        observation_space: gym.Space | None = None,
-        action_space: gym.Space | None = None,
-        config: Any = None,
-        **unknown: Never,
-    ):
-        for name in unknown:
-            raise ConfigError(_unknown_part("PolicySpec", name))
-        config = {} if config is None else config
-        parts = (policy_class, observation_space, action_space, config)
-        super().__init__(zip(SPEC_FIELDS, parts, strict=True))
-
-    def __getattr__(self, name: str) -> Any:
-        if name in SPEC_FIELDS:
-            return self[name]
-        if name.startswith("__"):  # what copying asks for: there may be hundreds
-            raise AttributeError(name)
-        raise AttributeError(f"PolicySpec.{name} does not exist{suggestion(name, SPEC_FIELDS)}")
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in SPEC_FIELDS:
-            raise AttributeError(f"PolicySpec.{name} does not exist{suggestion(name, SPEC_FIELDS)}")
-        self[name] = value
-
-    def __repr__(self) -> str:
-        given = [f"{name}={value!r}" for name, value in self.items() if value not in (None, {})]
-        return f"PolicySpec({', '.join(given)})"
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether it is a policy written by hand, which does not learn."""
-        return self["policy_class"] is not None
 
 
 def policy_specs(given: Any, check_config: CheckConfig) -> Any:
@@ -139,27 +79,6 @@ def policy_specs(given: Any, check_config: CheckConfig) -> Any:
     return None if is_plain else found
 
 
-def check_policy_id(policy_id: Any, where: str) -> None:
-    """Refuse what cannot be a policy's id.
-
-    Raises:
-        ConfigError: naming the id.
-    """
-    problem = ""
-    if not isinstance(policy_id, str):
-        problem = f"it is of type {type(policy_id).__name__}; allowed: str"
-    elif not policy_id:
-        problem = "it is empty"
-    elif any(c in _REFUSED_CHARACTERS or not c.isprintable() for c in policy_id):
-        problem = f"it names a folder; allowed: printable characters but {_REFUSED_CHARACTERS}"
-    elif policy_id[-1] in ". ":
-        problem = "it names a folder, which cannot end in a dot or space"
-    elif len(policy_id.encode()) > _MAX_BYTES:
-        problem = f"it names a folder; allowed: at most {_MAX_BYTES} bytes"
-    if problem:
-        raise ConfigError(f"{where}: the policy id {policy_id!r} is not allowed: {problem}")
-
-
 def _spec(policy_id: str, given: Any, check_config: CheckConfig) -> Any:
     """Return the spec of one policy, of any form."""
     if is_search_domain(given):
@@ -189,18 +108,13 @@ def _parts(given: Any, where: str) -> dict[str, Any]:
     if isinstance(given, Mapping):
         for name in given:
             if name not in SPEC_FIELDS:
-                raise ConfigError(_unknown_part(where, name))
+                raise ConfigError(unknown_part(where, name))
         return {**empty, **given}
     if isinstance(given, (tuple, list)) and len(given) == len(SPEC_FIELDS):
         return dict(zip(SPEC_FIELDS, given, strict=True))
     if not isinstance(given, type) and all(hasattr(given, name) for name in SPEC_FIELDS):
         return {name: getattr(given, name) for name in SPEC_FIELDS}  # the reference's own class
     raise ConfigError(f"{where} = {given!r} is not allowed; allowed: {_FORMS}")
-
-
-def _unknown_part(where: str, name: Any) -> str:
-    hint = suggestion(name, SPEC_FIELDS)
-    return f"{where}: unknown part {name!r}; allowed: {', '.join(SPEC_FIELDS)}{hint}"
 
 
 def _check_class(kind: Any, where: str) -> None:

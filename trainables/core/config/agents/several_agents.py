@@ -11,9 +11,10 @@ from trainables.core.config.agents.agent_mapping import PoliciesToTrain, PolicyM
 from trainables.core.config.agents.league import check_learners
 from trainables.core.config.agents.line_ups import named_policies
 from trainables.core.config.agents.module_overrides import merge_overrides
-from trainables.core.config.agents.policy_specs import DEFAULT_POLICY, PolicySpec
 from trainables.core.config.agents.shared_encoders import check_encoder_groups
-from trainables.core.config.recorded.input_shares import SAMPLER, is_code_name
+from trainables.core.config.experience import SAMPLER
+from trainables.core.config.policies import DEFAULT_POLICY, PolicySpec, all_policies
+from trainables.core.config.recorded.input_shares import is_code_name
 from trainables.core.config.settings import is_search_domain
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.errors import ConfigError
@@ -41,11 +42,6 @@ _ONLY_ALONE: dict[str, tuple[Any, ...]] = {
 }
 
 
-def all_policies(config: AlgorithmConfig) -> dict[str, PolicySpec]:
-    """Return a config's policies by id; the default policy if it names none."""
-    return config.policies or {DEFAULT_POLICY: PolicySpec()}
-
-
 def module_overrides(config: AlgorithmConfig, module_id: str) -> dict[str, Any]:
     """Return the settings that a policy has of its own.
 
@@ -58,17 +54,6 @@ def module_overrides(config: AlgorithmConfig, module_id: str) -> dict[str, Any]:
     own = {} if spec.is_fixed else spec.config
     more = config.algorithm_config_overrides_per_module.get(module_id, {})
     return merge_overrides(type(config), own, more)
-
-
-def config_of_module(config: AlgorithmConfig, module_id: str) -> Any:
-    """Return what a module learns by: a config with the settings that its policy has of its own.
-
-    An algorithm may have modules that are none of the config's policies, see
-    `Algorithm.module_ids`; these have no settings of their own.
-    """
-    if module_id not in all_policies(config):
-        return config
-    return config.module_config(module_id)
 
 
 def make_module_config(config: AlgorithmConfig, module_id: str) -> Any:

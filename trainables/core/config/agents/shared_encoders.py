@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from trainables.core.config.agents.agent_mapping import named_to_train
-from trainables.core.config.agents.policy_specs import PolicySpec, check_policy_id
+from trainables.core.config.policies import PolicySpec, check_policy_id, named_to_train
 from trainables.core.errors import ConfigError
 from trainables.core.features import feature
 from trainables.core.suggestions import suggestion

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from trainables.core.config.experience import SAMPLER, InputKey
 from trainables.core.config.settings import is_search_domain
 from trainables.core.errors import ConfigError
 
-InputKey = str | tuple[str, ...] | Callable[..., Any]
-"""A source: "sampler", a path, glob, URL or name; several paths as one; what makes a reader."""
-
-SAMPLER = "sampler"
 ALLOWED_INPUTS = (
     "'sampler', a file, folder, glob or URL, a list of these, 'minari:' and a data set, a name "
     "given to register_input, a callable, or a dict of these with their shares of a batch"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from trainables.core.config.estimation import EstimationSettings
+from typing import Any
+
 from trainables.core.config.settings import refuse_given
 from trainables.core.errors import ConfigError
 
@@ -33,7 +34,7 @@ _OF_PLAYING = (
 )
 
 
-def check_no_env(config: EstimationSettings) -> None:
+def check_no_env(config: Any) -> None:
     """Check the config of an algorithm whose training steps no environment.
 
     Raises:

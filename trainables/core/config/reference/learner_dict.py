@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trainables.core.config.intrinsic import is_intrinsic
+from trainables.core.config.exploration import is_intrinsic
 from trainables.core.config.settings import is_search_domain
 from trainables.core.errors import ConfigError
 

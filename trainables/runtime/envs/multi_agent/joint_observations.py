@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from trainables.core.config.critic_observations import JOINT_OBS
+from trainables.core.config.rules import JOINT_OBS
 from trainables.core.data.state_shapes import like
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.multi_agent.pettingzoo import OBSERVATION

@@ -11,8 +11,8 @@ from gymnasium.vector.utils import create_empty_array
 
 from trainables.core.callables import callable_name, resolve_function
 from trainables.core.config.agents.agent_mapping import PolicyMapping
-from trainables.core.config.agents.several_agents import all_policies
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.policies import all_policies
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.runtime.envs.multi_agent.forms import (
     MultiAgentApiError,

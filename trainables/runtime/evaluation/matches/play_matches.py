@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from trainables.core.config.agents.policy_specs import PolicySpec
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.policies import PolicySpec
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.core.policy.policy import Policy
 from trainables.runtime.evaluation.agents import evaluate_agents

@@ -10,9 +10,8 @@ import numpy as np
 from gymnasium.vector.utils import create_empty_array
 
 from trainables.core.config.agents.agent_mapping import PolicyMapping
-from trainables.core.config.agents.policy_specs import PolicySpec
-from trainables.core.config.agents.several_agents import all_policies
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.policies import PolicySpec, all_policies
 from trainables.core.data.batch import Rollout
 from trainables.core.data.spaces import space_mismatch
 from trainables.core.data.state_shapes import like

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from trainables.core.config.agents.agent_mapping import PolicyMapping
-from trainables.core.config.agents.several_agents import all_policies
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.config.policies import all_policies
 from trainables.core.data.agents_episode import AgentsEpisode
 from trainables.runtime.envs.multi_agent.vector_env import AgentGroup
 from trainables.runtime.sampling.module_slots import ModuleSlots

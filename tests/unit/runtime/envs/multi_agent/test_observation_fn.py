@@ -11,7 +11,7 @@ from agents_play import allowed_actions
 from telling_agents import PATTERNS, TellingAgents, where_of
 
 from trainables import PPOConfig
-from trainables.core.config.agents.policy_specs import PolicySpec
+from trainables.core.config.policies import PolicySpec
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.make import EnvOptions, make_slots
 from trainables.runtime.envs.multi_agent.observation_fn import ObservationFn
