@@ -6,6 +6,7 @@ import math
 import numbers
 import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import methodcaller
 from typing import Any
 
@@ -60,7 +61,8 @@ class Player:
         self._function: Callable[..., Any] | None = (
             resolve_callable(function) if isinstance(function, str) else function
         )
-        self.group.on_recreated = self._recreated
+        # No method of this: a circle of references would keep the policies.
+        self.group.on_recreated = partial(_tell_recreated, self._owner)
 
     @property
     def _algorithm(self) -> Any:
@@ -73,14 +75,6 @@ class Player:
     def _seed(self) -> np.random.SeedSequence:
         seed: np.random.SeedSequence = self._algorithm.evaluation.seed
         return seed
-
-    def _recreated(self, indices: list[int]) -> None:
-        self._algorithm.callbacks(
-            "on_env_runners_recreated",
-            env_runner_group=self.group,
-            env_runner_indices=indices,
-            is_evaluation=True,
-        )
 
     def evaluate(self, duration_fn: Callable[[int], int] | None = None) -> dict[str, float]:
         """Play with the present policy, and estimate from data; see `Algorithm.evaluate`."""
@@ -186,6 +180,22 @@ class Player:
         """Its metrics, by their older names, too; a callback has changed them by now."""
         latest = self._algorithm.evaluation.latest
         return {**older_names(latest, _OLDER), **latest}
+
+
+def _tell_recreated(owner: Callable[[], Any], indices: list[int]) -> None:
+    """Tell callbacks that evaluation env runners are there again.
+
+    Args:
+        owner: Returns the algorithm.
+        indices: Theirs.
+    """
+    algorithm = owner()
+    algorithm.callbacks(
+        "on_env_runners_recreated",
+        env_runner_group=algorithm.eval_env_runner_group,
+        env_runner_indices=indices,
+        is_evaluation=True,
+    )
 
 
 def _metrics_of(result: EvaluationResult | None) -> dict[str, float] | None:
