@@ -114,11 +114,13 @@ FEATURES: dict[str, Known] = {
     "batching": Known("trainables.runtime.members.feature"),
     "callbacks": Known("trainables.runtime.callbacks.feature"),
     "calls": Known("trainables.core.policy.calls.feature"),
+    "compiling": Known("trainables.core.compiled"),
     "connectors": Known("trainables.core.policy.connectors.feature"),
     "curiosity": Known(
         "trainables.core.curiosity.feature",
         lambda config: config.resolve().intrinsic is not None,
     ),
+    "frames": Known("trainables.core.data.frame_stack"),
     "networks": Known("trainables.core.networks.chosen.feature"),
     "estimates": Known("trainables.runtime.offline.estimates"),
     "evaluation": Known("trainables.runtime.evaluation.feature"),

@@ -27,6 +27,9 @@ ACTION_MASK = "@action_mask"
 PREV_ACTION = "@prev_action"
 PREV_REWARD = "@prev_reward"
 
+FRAMES = "@frames"
+"""The name of the last frames in a policy's state; no network's state begins with "@"."""
+
 
 @dataclass(frozen=True)
 class ImageSpec:

@@ -18,8 +18,7 @@ from trainables.core.data.batch import (
     extra_columns,
     tree_columns,
 )
-from trainables.core.data.features import Features, joined_rows, map_tensors
-from trainables.core.data.frame_stack import FRAMES
+from trainables.core.data.features import FRAMES, Features, joined_rows, map_tensors
 from trainables.core.learning.minibatches import (
     normalized,
     row_ids,

@@ -16,8 +16,7 @@ from trainables.core.data.batch import (
     tree_columns,
     tree_of,
 )
-from trainables.core.data.features import Features, map_tensors
-from trainables.core.data.frame_stack import FRAMES
+from trainables.core.data.features import FRAMES, Features, map_tensors
 from trainables.core.learning.ranks import Ranks
 from trainables.core.networks.memory import state_arrays
 from trainables.core.networks.modules import ModuleOutput, PolicyValueModule

@@ -14,7 +14,7 @@ from trainables.core.config.model import OptimizerConfig
 from trainables.core.config.resolved import CompileOptions
 from trainables.core.data.batch import Batch
 from trainables.core.errors import ConfigError
-from trainables.core.learning.compiled_losses import CompiledLosses
+from trainables.core.features import feature
 from trainables.core.learning.flat_parameters import (
     TargetNetwork,
     collect_gradients,
@@ -145,7 +145,7 @@ class Learner:
             )
         self.optimizers = {name: one.optimizer for name, one in self.steppings.items()}
         self.microbatch_size = microbatch_size
-        self._compiled = None if compile is None else CompiledLosses(compile)
+        self._compiled = None if compile is None else feature("compiling").losses(compile)
 
     def make_optimizer(
         self, groups: list[dict[str, Any]], settings: OptimizerConfig

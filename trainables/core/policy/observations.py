@@ -11,18 +11,12 @@ from torch import Tensor
 
 from trainables.core.config.model import ModelConfig
 from trainables.core.data.batch import Rollout, as_tensor
-from trainables.core.data.features import PREV_ACTION, PREV_REWARD, VECTOR, Features
-from trainables.core.data.frame_stack import (
-    FRAMES,
-    FrameStack,
-    connected_frames,
-    stack_frames,
-    with_last,
-)
+from trainables.core.data.features import FRAMES, PREV_ACTION, PREV_REWARD, VECTOR, Features
 from trainables.core.data.layout import ObservationLayout
 from trainables.core.data.preprocessor import Preprocessor
 from trainables.core.distributions.base import Distribution
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 from trainables.core.networks.memory import State
 from trainables.core.policy.actions import ActionConnector
 from trainables.core.policy.connectors.filter import MeanStdFilter
@@ -95,7 +89,7 @@ class Observations:
             widths[PREV_REWARD] = 1
         return widths
 
-    def _make_frames(self, num_frames: int) -> FrameStack | None:
+    def _make_frames(self, num_frames: int) -> Any:
         if num_frames == 1:
             return None
         if self._extras:
@@ -108,7 +102,7 @@ class Observations:
                 f"frame_stack = {num_frames} needs environments with observations of one Box, not "
                 f"{self.space}; allowed here: 1, or a memory (model: use_lstm)"
             )
-        return FrameStack(self._seen_space, num_frames)
+        return feature("frames").stack(self._seen_space, num_frames)
 
     def _find_mask(self, key: str) -> str | None:
         """Return the path of the observation's action mask, or None if it has none."""
@@ -174,7 +168,7 @@ class Observations:
             return self.preprocessor(self._connected(obs))
         stacks = self._tensors(obs)
         if self._connectors is not None:
-            stacks = connected_frames(stacks, len(self.layout.shape), self._connectors)
+            stacks = self.frames.connected(stacks, len(self.layout.shape), self._connectors)
         return self.preprocessor(self.frames.join(stacks))
 
     def seen(self, rollout: Rollout) -> Any:
@@ -183,7 +177,7 @@ class Observations:
             return rollout.obs
         assert rollout.states is not None
         arrays = (rollout.obs, rollout.states[FRAMES][0], rollout.is_first)
-        return stack_frames(*(as_tensor(array, torch.device("cpu")) for array in arrays))
+        return self.frames.of_rollout(*(as_tensor(array, torch.device("cpu")) for array in arrays))
 
     def _connected(self, obs: Any) -> Any:
         """Return stored observations as tensors, through the user's connectors."""
@@ -262,7 +256,7 @@ class Observations:
         """Return the features of rows, the memory's part of the state, and the frames after it."""
         if self.frames is None:
             return self.features(rows), state, {}
-        stacked, frames = with_last(self._tensors(rows), state[FRAMES])
+        stacked, frames = self.frames.with_last(self._tensors(rows), state[FRAMES])
         memory = {name: part for name, part in state.items() if name != FRAMES}
         return self.features(stacked), memory, {FRAMES: frames}
 

@@ -19,12 +19,10 @@ import torch
 from torch import Tensor
 
 from trainables.core.checkpoint import AnyCheckpoint, save_state
-from trainables.core.compiled import compiled
 from trainables.core.config.exploration import ExplorationConfig
 from trainables.core.config.model import ModelConfig
 from trainables.core.config.resolved import CompileOptions
-from trainables.core.data.features import Features
-from trainables.core.data.frame_stack import FRAMES
+from trainables.core.data.features import FRAMES, Features
 from trainables.core.distributions.base import ByValue
 from trainables.core.errors import ConfigError
 from trainables.core.features import feature
@@ -261,9 +259,7 @@ class Policy:
         Raises:
             ConfigError: if PyTorch does not know the backend.
         """
-        # See `CompiledLosses`: trials that a process has run before leave no room.
-        torch.compiler.reset()
-        self._dist_inputs = compiled(_dist_inputs, options, "torch_compile_worker")
+        self._dist_inputs = feature("compiling").acting(_dist_inputs, options)
 
     @property
     def is_compiled(self) -> bool:

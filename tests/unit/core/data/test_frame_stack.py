@@ -17,7 +17,7 @@ from small_runs import settings_of
 from trainables import Policy, PPOConfig, registry
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.config.replay import ReplayBufferConfig
-from trainables.core.data.frame_stack import FrameStack, connected_frames
+from trainables.core.data.frame_stack import FrameStack
 from trainables.core.errors import ConfigError
 from trainables.runtime.replay.buffer import ReplayBuffer
 from trainables.runtime.sampling.env_runner import EnvRunner
@@ -236,8 +236,8 @@ def test_connectors_do_not_see_what_lies_before_an_episode() -> None:
     assert (expected[0, 0, ..., : K - 1] == 0).all() and not expected.isnan().any()
     torch.testing.assert_close(made, expected)
     blank = torch.zeros(1, K, 3, 4, 1, dtype=torch.uint8)
-    newest = connected_frames(blank, 3, lambda frames: frames + 1)[0, :, 0, 0, 0]
+    newest = FrameStack.connected(blank, 3, lambda frames: frames + 1)[0, :, 0, 0, 0]
     assert newest.tolist() == [0] * (K - 1) + [1]  # a blank observation is seen, too
     for shape in ((), (2,)):  # also of plain numbers
         stack = torch.ones(5, K, *shape)
-        assert connected_frames(stack, len(shape), lambda f: f * 2).eq(2).all()
+        assert FrameStack.connected(stack, len(shape), lambda f: f * 2).eq(2).all()
