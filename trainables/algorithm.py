@@ -48,7 +48,6 @@ from trainables.registry import is_ours
 from trainables.runtime.callbacks.hooks import algorithm_hooks
 from trainables.runtime.envs.kinds import AgentSlots, AnyVectorEnv
 from trainables.runtime.envs.make import EnvContext, env_name
-from trainables.runtime.envs.video import check_display, check_encoder
 from trainables.runtime.learners.group import LocalLearnerGroup, make_worker
 from trainables.runtime.metrics import EpisodeWindow, Timers, reserved
 from trainables.runtime.process_environment import ProcessEnvironment
@@ -357,8 +356,6 @@ class Algorithm(FolderTrainable):
         self.callbacks = algorithm_hooks(self, self.config, self.episodes.custom)
         task_fn = self.config.env_task_fn
         self._task_fn = resolve_callable(task_fn) if isinstance(task_fn, str) else task_fn
-        if self.config.render_env or self.config.evaluation_config.get("render_env"):
-            check_display()
         for used in features_of(self.config):
             used.prepare(self.config)
         env: AnyVectorEnv | None = None
@@ -1261,7 +1258,7 @@ class Algorithm(FolderTrainable):
         """
         config = cls._config_object(config)
         if config.record_env:
-            check_encoder()
+            feature("video").check_encoder()
         return feature("actors").resource_request(config, lambda: cls.resource_help(config))
 
     @classmethod

@@ -105,6 +105,12 @@ _ASKED: ContextVar[tuple[str, ...]] = ContextVar("features", default=())
 
 FEATURES: dict[str, Known] = {
     "agents": Known("trainables.lifecycle.agents.feature"),
+    "video": Known(
+        "trainables.runtime.envs.video",
+        lambda config: bool(
+            config.record_env or config.render_env or config.evaluation_config.get("render_env")
+        ),
+    ),
     "actors": Known(
         "trainables.runtime.actors.feature",
         lambda config: bool(
@@ -130,6 +136,7 @@ FEATURES: dict[str, Known] = {
     "export": Known("trainables.lifecycle.exporting"),
     "no_env": Known("trainables.lifecycle.no_env"),
     "restoring": Known("trainables.lifecycle.restoring.feature"),
+    "games": Known("trainables.runtime.envs.games.known"),
     "league": Known("trainables.runtime.league.feature", lambda config: config.league is not None),
     "offline": Known("trainables.runtime.offline.feature"),
 }

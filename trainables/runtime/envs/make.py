@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from trainables.core.callables import callable_name, resolve_callable
@@ -20,20 +19,18 @@ from trainables.core.errors import ConfigError
 from trainables.core.features import feature
 from trainables.core.suggestions import suggestion
 from trainables.runtime.envs.checks import check_vector_env
-from trainables.runtime.envs.games import own  # noqa: F401  # registers environments
-from trainables.runtime.envs.games.atari import AtariGame
-from trainables.runtime.envs.games.known import dropped_version, known_creator, missing_library
 from trainables.runtime.envs.kinds import AnyVectorEnv, SeveralAgents, is_named_for_several
 from trainables.runtime.envs.slots import (
     LIMIT,
     EnvContext,
     EnvOptions,
+    MakesAllSlots,
     SlotMaker,
     check_limit,
     check_vector_class,
+    is_gymnasiums,
 )
 from trainables.runtime.envs.sub_environment import SubEnvironmentError
-from trainables.runtime.envs.video import FilmedCartPole, Video, can_film
 
 if TYPE_CHECKING:
     from trainables.core.config.config import AlgorithmConfig
@@ -164,9 +161,10 @@ def make_vector_env(
     env_config, options = dict(env_config or {}), options or EnvOptions()
     if isinstance(env, str) and env.startswith("envpool:"):
         _check_vector_options(env, options)
-        from trainables.runtime.envs.games.envpool import make_envpool
-
-        return make_envpool(env.removeprefix("envpool:"), env_config, num_envs)
+        pool: VectorEnv = feature("games").make_envpool(
+            env.removeprefix("envpool:"), env_config, num_envs
+        )
+        return pool
     with making(env, env_config, options):
         slot = SlotMaker(
             env_name(env), resolve_env(env), env_config, worker_index, 0, num_workers, options
@@ -194,8 +192,7 @@ def making(env: EnvName, env_config: dict[str, Any], options: EnvOptions) -> Ite
     except (ConfigError, SubEnvironmentError):
         raise
     except Exception as error:  # whatever a user's constructor raises is theirs to read
-        lacking = missing_library if isinstance(error, DependencyNotInstalled) else dropped_version
-        known = lacking(env)
+        known = feature("games").why_not_made(env, error)
         if known is not None:
             raise known from error
         if options.renders and "render_mode" in str(error):
@@ -223,7 +220,7 @@ def training_options(
     shows = worker_index == min(1, config.num_env_runners)
     video = None
     if shows and video_folder is not None:
-        video = Video(video_folder, "episode-", config.video_interval)
+        video = feature("video").of_training(video_folder, config.video_interval)
     return EnvOptions(
         check=worker_index == 0 and not config.disable_env_checking,
         mask_key=config.action_mask_key,
@@ -248,7 +245,7 @@ def evaluation_options(
     """
     video = None
     if video_folder is not None:
-        video = Video(video_folder, f"evaluation-{iteration:06d}-episode-", last=0)
+        video = feature("video").of_evaluation(video_folder, iteration)
     return EnvOptions(
         restart=config.restart_failed_sub_environments,
         finite=config.env_to_module_connector is None,
@@ -275,7 +272,7 @@ def _make(first: SlotMaker, num_envs: int) -> VectorEnv:
         return made
     # The native vector environment does not render, and its slots cannot be replaced.
     stays_whole = not options.needs_single_slots and "render_mode" not in first.env_config
-    if stays_whole and isinstance(creator, AtariGame):
+    if stays_whole and isinstance(creator, MakesAllSlots):
         games = creator.vector(num_envs, first.env_config)
         if games is not None:
             return games
@@ -297,7 +294,8 @@ def _native(first: SlotMaker, spec: Any, num_envs: int) -> VectorEnv:
     video = first.options.video
     if video is None:
         return env
-    return FilmedCartPole(env, spec, first.env_config, video, first.name)
+    filmed: VectorEnv = feature("video").filmed(env, spec, first.env_config, video, first.name)
+    return filmed
 
 
 def _filmed_whole(spec: Any, options: EnvOptions) -> bool:
@@ -305,8 +303,10 @@ def _filmed_whole(spec: Any, options: EnvOptions) -> bool:
 
     Training's videos take slots apart, whose state a checkpoint keeps.
     """
+    if options.video is None or not options.video.files:
+        return False
     only_films = not replace(options, video=None).needs_single_slots
-    return only_films and options.video is not None and bool(options.video.files) and can_film(spec)
+    return only_films and feature("video").can_film(spec)
 
 
 def is_filmed_apart(env: EnvName) -> bool:
@@ -315,11 +315,11 @@ def is_filmed_apart(env: EnvName) -> bool:
     They have other random streams then.
     """
     creator = resolve_env(env)
-    if isinstance(creator, AtariGame):
+    if isinstance(creator, MakesAllSlots):
         return True
     if not isinstance(creator, EnvSpec) or creator.vector_entry_point is None:
         return False
-    return not can_film(creator)
+    return not feature("video").can_film(creator)
 
 
 def _check_vector_options(name: str, options: EnvOptions) -> None:
@@ -348,9 +348,10 @@ def resolve_env(env: EnvName) -> EnvSpec | Callable[..., Any]:
     registered = _tune_creator(env)
     if registered is not None:
         return registered
-    known = known_creator(env)
-    if known is not None:
-        return known
+    if not is_gymnasiums(gym.registry.get(env)):
+        known: Callable[..., Any] | None = feature("games").creator(env)
+        if known is not None:
+            return known
     if ":" in env and env not in gym.registry:
         return _resolve_in_module(env)
     if env in gym.registry:

@@ -6,6 +6,8 @@ Also imported by the processes of remote slots, so neither torch nor Ray may be 
 from __future__ import annotations
 
 import inspect
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from inspect import Parameter
@@ -13,15 +15,15 @@ from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
+from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import TimeLimit
 
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 from trainables.core.suggestions import nearest_name
 from trainables.runtime.envs.checks import check_env
-from trainables.runtime.envs.games.known import is_of_known_package
 from trainables.runtime.envs.kinds import has_several_agents, one_is_wanted
 from trainables.runtime.envs.sub_environment import SubEnvironment
-from trainables.runtime.envs.video import Video, VideoRecorder, with_window
 
 LIMIT = "max_episode_steps"
 
@@ -82,7 +84,7 @@ class EnvOptions:
         finite: Whether observations must be finite numbers, too; connectors may make such of them.
         remote: Whether every slot is stepped in a process of its own.
         window: Whether the first slot is shown in a window.
-        video: Which episodes of the first slot, or of the first ones, are recorded.
+        video: The `Video` that says which episodes of the first slots are recorded; None: none.
     """
 
     check: bool = False
@@ -91,7 +93,7 @@ class EnvOptions:
     finite: bool = True
     remote: bool = False
     window: bool = False
-    video: Video | None = None
+    video: Any = None
 
     @property
     def renders(self) -> bool:
@@ -102,6 +104,32 @@ class EnvOptions:
     def needs_single_slots(self) -> bool:
         """Whether slots must be environments apart, not one native vector environment."""
         return self.renders or self.restart or self.remote
+
+
+def is_gymnasiums(spec: EnvSpec | None) -> bool:
+    """Tell whether an environment is one of gymnasium's own."""
+    entry = None if spec is None else spec.entry_point
+    return isinstance(entry, str) and re.split("[.:]", entry)[0] == "gymnasium"
+
+
+def is_of_known_package(spec: EnvSpec) -> bool:
+    """Tell whether an environment is one of gymnasium's own or of a known package.
+
+    These are trusted without being named, and not checked before they are stepped.
+    """
+    return is_gymnasiums(spec) or feature("games").is_of_known_package(spec)
+
+
+class MakesAllSlots(ABC):
+    """Base of a creator that makes one slot when it is called, and may make all together."""
+
+    @abstractmethod
+    def __call__(self, context: dict[str, Any]) -> gym.Env:
+        """Make one slot: what an `EnvContext` describes."""
+
+    @abstractmethod
+    def vector(self, num_envs: int, env_config: dict[str, Any]) -> VectorEnv | None:
+        """Make all slots; None where single slots do more."""
 
 
 @dataclass
@@ -138,7 +166,7 @@ class SlotMaker:
                 check_env(env, self.name, options.mask_key)
             if options.video is not None and self._renders:
                 video = options.video.of_slot(self.vector_index)
-                env = VideoRecorder(env, video, self.name)
+                env = feature("video").recorded(env, video, self.name)
         except BaseException:
             env.close()
             raise
@@ -188,7 +216,8 @@ class SlotMaker:
             )
         made = limited(made, steps)
         if self.options.window and self.vector_index == 0:
-            return with_window(made, self.name)
+            shown: gym.Env = feature("video").with_window(made, self.name)
+            return shown
         return made
 
     def make_any(self) -> Any:

@@ -11,10 +11,11 @@ import gymnasium as gym
 from trainables.core.callables import UntrustedName
 from trainables.core.config.atari import ENVPOOL_ARGUMENTS, LIFE_LOSS, PREPROCESS, is_envpool
 from trainables.core.config.settings import CODE
+from trainables.core.features import feature
 from trainables.core.trust import Doubt
-from trainables.runtime.envs.games.known import is_of_known_package, register
 from trainables.runtime.envs.kinds import PETTINGZOO
 from trainables.runtime.envs.make import is_name_safe, is_tune_name
+from trainables.runtime.envs.slots import is_of_known_package
 
 # The settings that are judged here, together.
 ENVIRONMENT = ("env", "env_config")
@@ -56,7 +57,7 @@ def _is_known(env: str) -> bool:
         return False
     if env.startswith(PETTINGZOO):
         return True
-    register(env)
+    feature("games").register(env)
     return env in gym.registry and is_of_known_package(gym.registry[env])
 
 

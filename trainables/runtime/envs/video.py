@@ -7,7 +7,7 @@ import sys
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -16,7 +16,11 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.vector import SyncVectorEnv, VectorEnv, VectorWrapper
 
 from trainables.core.errors import ConfigError
+from trainables.core.features import Feature
 from trainables.runtime.envs.sub_environment import RESTARTS, layers
+
+if TYPE_CHECKING:
+    from trainables.core.config.config import AlgorithmConfig
 
 _DEFAULT_FPS = 30
 _CELLS = 24  # a picture with a shorter side is a grid of cells
@@ -370,3 +374,50 @@ def can_film(spec: EnvSpec) -> bool:
     entry: Any = spec.vector_entry_point
     creator = load_env_creator(entry) if isinstance(entry, str) else entry
     return isinstance(creator, type) and issubclass(creator, CartPoleVectorEnv)
+
+
+class Filming(Feature):
+    """Videos of episodes and windows to watch them in."""
+
+    def prepare(self, config: AlgorithmConfig) -> None:
+        """See that a window can be opened, if one is asked for."""
+        if config.render_env or config.evaluation_config.get("render_env"):
+            check_display()
+
+    def check_encoder(self) -> None:
+        """Raise unless videos can be written; see `check_encoder`."""
+        check_encoder()
+
+    def of_training(self, folder: str, interval: int) -> Video:
+        """Return what is recorded of training: every n-th episode of the first slot."""
+        return Video(folder, "episode-", interval)
+
+    def of_evaluation(self, folder: str, iteration: int) -> Video:
+        """Return what is recorded of an evaluation: the first episode of the first slot.
+
+        Args:
+            folder: Where the mp4 files go.
+            iteration: The iteration of training, which names the file.
+        """
+        return Video(folder, f"evaluation-{iteration:06d}-episode-", last=0)
+
+    def recorded(self, env: gym.Env, video: Video, name: str) -> gym.Env:
+        """Return the environment of a slot that is recorded; see `VideoRecorder`."""
+        return VideoRecorder(env, video, name)
+
+    def with_window(self, env: gym.Env, name: str) -> gym.Env:
+        """Return an environment that shows itself in a window; see `with_window`."""
+        return with_window(env, name)
+
+    def can_film(self, spec: EnvSpec) -> bool:
+        """Tell whether a native vector environment can be filmed as it is."""
+        return can_film(spec)
+
+    def filmed(
+        self, env: VectorEnv, spec: EnvSpec, env_config: dict[str, Any], video: Video, name: str
+    ) -> VectorEnv:
+        """Return a native vector environment whose first slots are filmed; see `FilmedCartPole`."""
+        return FilmedCartPole(env, spec, env_config, video, name)
+
+
+FEATURE = Filming()

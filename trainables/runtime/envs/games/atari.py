@@ -24,7 +24,7 @@ from gymnasium.wrappers import AtariPreprocessing, TransformObservation
 from trainables.core.config.atari import LIFE_LOSS, PREPROCESS, present_id
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.games.known import register
-from trainables.runtime.envs.slots import LIMIT, limited
+from trainables.runtime.envs.slots import LIMIT, MakesAllSlots, limited
 
 logger = logging.getLogger("trainables")
 
@@ -75,7 +75,7 @@ class Preprocessing:
 
 
 @dataclass(frozen=True)
-class AtariGame:
+class AtariGame(MakesAllSlots):
     """Makes one slot of a game of `ale_py`, or all slots together.
 
     Attributes:
@@ -87,7 +87,6 @@ class AtariGame:
     arguments: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, context: dict[str, Any]) -> gym.Env:
-        """Make one slot: what an `EnvContext` describes."""
         register(self.env_id)
         arguments = dict(context)
         if not arguments.pop(PREPROCESS, True):

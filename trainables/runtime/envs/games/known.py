@@ -10,10 +10,14 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import DependencyNotInstalled
+from gymnasium.vector import VectorEnv
 
 from trainables.core.callables import resolve_callable
 from trainables.core.config.atari import present_id
 from trainables.core.errors import ConfigError
+from trainables.core.features import Feature
+from trainables.runtime.envs.games import own  # noqa: F401  # registers environments
 
 
 class Package(NamedTuple):
@@ -140,3 +144,39 @@ def _import(env_id: str, package: Package) -> None:
         raise _not_installed(env_id, error.name, package.extra) from None
     if env_id not in gym.registry and hasattr(module, "register_envs"):
         module.register_envs()
+
+
+class Games(Feature):
+    """Environments of other packages, by their ids, and this project's own ones."""
+
+    def creator(self, env_id: str) -> Callable[..., gym.Env] | None:
+        """Return what makes the environment of an id, where gymnasium alone does not do."""
+        return known_creator(env_id)
+
+    def is_of_known_package(self, spec: EnvSpec) -> bool:
+        """Tell whether an environment is of a known package."""
+        return is_of_known_package(spec)
+
+    def register(self, env_id: str) -> None:
+        """Have the package of an id register it, if it is a known one."""
+        register(env_id)
+
+    def why_not_made(self, env_id: object, error: Exception) -> ConfigError | None:
+        """Return a better error for an id of gymnasium's that cannot be made, if there is one.
+
+        Args:
+            env_id: The setting `env`.
+            error: What gymnasium raised.
+        """
+        if isinstance(error, DependencyNotInstalled):
+            return missing_library(env_id)
+        return dropped_version(env_id)
+
+    def make_envpool(self, env_id: str, env_config: dict[str, Any], num_envs: int) -> VectorEnv:
+        """Return an environment of EnvPool."""
+        from trainables.runtime.envs.games.envpool import make_envpool
+
+        return make_envpool(env_id, env_config, num_envs)
+
+
+FEATURE = Games()
