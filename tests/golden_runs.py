@@ -406,6 +406,9 @@ def _surroundings(runs: Mapping[str, Run]) -> Iterator[None]:
         if any(run.uses_ray for run in runs.values()):
             from small_ray import small_ray
 
+            from experiments.workers.warm import warm_workers
+
+            stack.enter_context(warm_workers())  # actors are forks, which have imported all
             stack.enter_context(small_ray(num_cpus=8))
         yield
 
