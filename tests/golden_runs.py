@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import logging
 import os
 import re
 import sys
@@ -52,6 +53,7 @@ from small_runs import (
 )
 
 from trainables.core.config.exploration import INTRINSIC_OPTIONS
+from trainables.core.features import using
 from trainables.registry import algorithm_names, get_algorithm
 from trainables.runtime.members.meeting import Meeting
 
@@ -233,6 +235,7 @@ def _of_members(run: Run, settings: Settings) -> Digests:
     """Train trials as one program."""
     kind, meeting, found = get_algorithm(run.algorithm), Meeting(), {}
     with ExitStack() as stack:
+        stack.enter_context(using("batching"))  # as a host makes its trials
         trials = {
             str(seed): stack.enter_context(
                 kind(config={**settings, "seed": seed, "gamma": 0.9 + 0.02 * seed})
@@ -400,6 +403,7 @@ def _computed() -> list[Any]:
 def _surroundings(runs: Mapping[str, Run]) -> Iterator[None]:
     """One thread, no notes in the user's home, and a Ray where it is needed."""
     torch.set_num_threads(1)
+    logging.disable(logging.WARNING)  # that some environments do not give their state
     with ExitStack() as stack:
         cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="golden-cache-"))
         os.environ.setdefault("TUNESCAPE_DATA_CACHE", cache)
