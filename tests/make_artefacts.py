@@ -1,4 +1,4 @@
-"""`PYTHONPATH=TREE python make_artefacts.py FOLDER [NAME ...]`: what a commit saves, kept for later.
+"""`PYTHONPATH=TREE python make_artefacts.py FOLDER [NAME ...]`: what a commit saves is kept.
 
 Checkpoints of small algorithms, each with what it computed, and three sweeps. Nothing is imported
 but the tree of the commit. Run it where no path tells of a machine: sweeps note theirs. Data are
