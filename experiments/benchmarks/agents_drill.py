@@ -12,7 +12,7 @@ import numpy as np
 from experiments.benchmarks.drill_ledger import NOT_YET, Ledger
 from trainables.algorithm import Algorithm
 from trainables.core.data.batch import Rollout
-from trainables.runtime.league.league import Match
+from trainables.runtime.sampling.agents.episode_book import Match
 from trainables.runtime.sampling.sampling_worker import Episodes
 
 NUM_AGENTS = 4

@@ -19,25 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # What a part may import of ours, by prefix. An algorithm's own file is added to its list.
 BELOW_ALGORITHM = ("trainables.core", "trainables.runtime", "trainables.registry")
 # What algorithm.py is put together from.
-PARTS_OF_ALGORITHM = (
-    "trainables.lifecycle.building",
-    "trainables.lifecycle.checkpoints",
-    "trainables.lifecycle.configuring",
-    "trainables.lifecycle.agents.encoder_sharing",
-    "trainables.runtime.evaluation.feature",
-    "trainables.lifecycle.exporting",
-    "trainables.lifecycle.folder_trainable",
-    "trainables.lifecycle.agents.actions",
-    "trainables.lifecycle.agents.chosen_policies",
-    "trainables.runtime.league.feature",
-    "trainables.lifecycle.restoring.other_modules",
-    "trainables.lifecycle.restoring.stored_states",
-    "trainables.lifecycle.restoring.initial_weights",
-    "trainables.lifecycle.restoring.own_classes",
-    "trainables.lifecycle.policies",
-    "trainables.lifecycle.agents.policy_changes",
-    "trainables.lifecycle.spaces",
-)
+PARTS_OF_ALGORITHM = ("trainables.lifecycle",)
 # The names that other packages build on; everything else in trainables is its own business.
 PUBLIC = (
     "trainables.core.callables",
@@ -133,7 +115,7 @@ def part_of(module: str) -> str:
     for part in ("trainables.core", "trainables.runtime"):
         if within(module, part):
             return part
-    if module in PARTS_OF_ALGORITHM:
+    if any(within(module, part) for part in PARTS_OF_ALGORITHM):
         return "<part of algorithm.py>"
     if module in MAY_IMPORT:
         return module

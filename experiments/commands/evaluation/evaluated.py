@@ -107,7 +107,7 @@ class Evaluation:
 
 def names_of(policy: Actable) -> set[Any]:
     """What the algorithm of a policy is called: by its class, too, where that is the user's."""
-    from trainables.runtime.evaluation.needed_trust import TRAINABLE
+    from trainables.core.checkpoint import TRAINABLE
 
     own = str(policy.metadata.get(TRAINABLE, ""))
     return {policy.metadata.get("algorithm"), own, own.partition(":")[2]}

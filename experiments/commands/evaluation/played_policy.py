@@ -96,13 +96,10 @@ def environment_of(
         env_config: See `evaluate_folder`.
         trust: See `evaluate_folder`.
     """
+    from trainables.core.checkpoint import TRAINABLE
     from trainables.core.config.config import AlgorithmConfig
     from trainables.core.trust import refuse
-    from trainables.runtime.evaluation.needed_trust import (
-        TRAINABLE,
-        playing_doubts,
-        register_environment,
-    )
+    from trainables.runtime.evaluation.needed_trust import playing_doubts, register_environment
 
     as_trained: dict[str, Any] = metadata.get("evaluation") or metadata
     known = as_trained.get("env")

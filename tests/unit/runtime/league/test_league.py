@@ -9,7 +9,8 @@ import pytest
 
 from trainables.core.config.policies import LeagueConfig
 from trainables.core.errors import ConfigError
-from trainables.runtime.league.league import League, Match
+from trainables.runtime.league.league import League
+from trainables.runtime.sampling.agents.episode_book import Match
 
 
 def league(seed: int = 0, **settings: Any) -> League:

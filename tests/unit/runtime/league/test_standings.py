@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from trainables.core.config.policies import LeagueConfig
-from trainables.runtime.league.league import League, Match
+from trainables.runtime.league.league import League
 from trainables.runtime.league.standings import standings_of
+from trainables.runtime.sampling.agents.episode_book import Match
 
 
 def league(**settings: object) -> League:
