@@ -13,7 +13,7 @@ from trainables.core.config.default_config import default_config_of
 from trainables.core.config.resolved import exact
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.data.layout import ObservationLayout
-from trainables.core.data.per_module import from_store, to_store
+from trainables.core.data.stored import from_store, to_store
 from trainables.core.learning.advantages import all_rows, explained_by_values
 from trainables.core.learning.coefficients import traced
 from trainables.core.learning.fragments import all_steps, fragments_per_step

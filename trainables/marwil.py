@@ -12,7 +12,7 @@ from torch import Tensor
 
 from trainables.core.config.default_config import default_config_of
 from trainables.core.data.batch import Batch, tree_columns, tree_of
-from trainables.core.data.per_module import from_store, to_store
+from trainables.core.data.stored import from_store, to_store
 from trainables.core.distributions.base import Distribution
 from trainables.core.errors import ConfigError
 from trainables.core.learning.coefficients import Coefficient, is_off

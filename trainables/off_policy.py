@@ -17,7 +17,7 @@ from trainables.algorithm import Algorithm
 from trainables.core.config.exploration import per_worker_mean
 from trainables.core.config.off_policy import OffPolicyConfig, ResolvedOffPolicy
 from trainables.core.data.batch import Batch, tree_columns, tree_of
-from trainables.core.data.per_module import from_store, to_store
+from trainables.core.data.stored import from_store, to_store
 from trainables.core.errors import ConfigError
 from trainables.core.learning.drawn import Drawn
 from trainables.core.learning.learner import LossFn

@@ -12,7 +12,7 @@ from torch import Tensor
 from trainables.algorithm import Algorithm
 from trainables.core.config.default_config import default_config_of
 from trainables.core.data.batch import HOST, Batch, Rollout
-from trainables.core.data.per_module import from_store, to_store
+from trainables.core.data.stored import from_store, to_store
 from trainables.core.distributions.base import Distribution
 from trainables.core.learning.advantages import (
     advantage_scale,

@@ -19,7 +19,7 @@ from trainables.core.errors import ConfigError
 from trainables.core.features import feature
 from trainables.core.networks.memory import State
 from trainables.core.policy.actions import ActionConnector
-from trainables.core.policy.connectors.filter import MeanStdFilter
+from trainables.core.policy.filter import MeanStdFilter
 
 
 class Observations:

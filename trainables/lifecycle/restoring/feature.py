@@ -17,7 +17,7 @@ from trainables.core.checkpoint import (
     local_folder,
 )
 from trainables.core.config.settings import CODE
-from trainables.core.data.per_module import LazyMapping
+from trainables.core.data.stored import LazyMapping
 from trainables.core.errors import ConfigError
 from trainables.core.features import Feature, feature
 from trainables.core.logs import logger

@@ -53,7 +53,7 @@ def _merged(
     """Return a stored value with what this run has of modules that are not stored.
 
     A value that is one's by module is stored without ids where there is one module, see
-    `core.data.per_module`.
+    `core.data.stored`.
 
     Args:
         own: This run's value at the same place.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainables.core.checkpoint import load_state, policy_folder
-from trainables.core.data.per_module import LazyMapping
+from trainables.core.data.stored import LazyMapping
 from trainables.core.features import feature
 from trainables.lifecycle.checkpoints import LEARNER, LEARNERS
 

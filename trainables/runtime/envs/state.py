@@ -22,7 +22,7 @@ from gymnasium.wrappers import (
     TransformReward,
 )
 
-from trainables.core.data.state_shapes import of_shape
+from trainables.core.data.stored import of_shape
 
 # What a wrapper remembers between steps. Those with nothing can be passed over.
 _WRAPPER_STATE: dict[type, tuple[str, ...]] = {

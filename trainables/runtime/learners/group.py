@@ -16,7 +16,7 @@ from torch import Tensor
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.policies import config_of_module, encoder_groups
 from trainables.core.data.batch import Batch, Rollout
-from trainables.core.data.per_module import LazyMapping
+from trainables.core.data.stored import LazyMapping
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.fragments import no_fragments

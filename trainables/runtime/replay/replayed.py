@@ -12,7 +12,7 @@ from trainables.core.config.off_policy import OffPolicyConfig, ResolvedOffPolicy
 from trainables.core.config.policies import config_of_module
 from trainables.core.config.resolved import SequenceShape
 from trainables.core.data.batch import Batch, Rollout
-from trainables.core.data.per_module import from_store, to_store
+from trainables.core.data.stored import from_store, to_store
 from trainables.core.errors import ConfigError
 from trainables.core.learning.drawn import Drawn, sequence_axis
 from trainables.core.learning.schedules import Clock

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.data.state_shapes import like
+from trainables.core.data.stored import like
 from trainables.core.networks.memory import State, reset_state, state_arrays
 from trainables.core.policy.actable import Actable, Acted
 from trainables.runtime.random_streams import draw_seed

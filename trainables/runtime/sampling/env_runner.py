@@ -11,7 +11,7 @@ from gymnasium.vector import VectorEnv
 from trainables.core.callables import callable_name, refuse_uncalled, resolve_callable
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
-from trainables.core.data.state_shapes import like
+from trainables.core.data.stored import like
 from trainables.core.errors import ConfigError
 from trainables.core.features import feature, features_of
 from trainables.core.policy.policy import Policy

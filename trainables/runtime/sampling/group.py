@@ -13,8 +13,8 @@ import ray
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
-from trainables.core.data.per_module import from_store, to_store
-from trainables.core.policy.connectors.filter import RunningMoments
+from trainables.core.data.stored import from_store, to_store
+from trainables.core.policy.filter import RunningMoments
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.all_slots import TaskFunction
 from trainables.runtime.envs.kinds import AnyVectorEnv

@@ -13,7 +13,7 @@ from torch import Tensor
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.networks.memory import stacked_states, state_arrays
-from trainables.core.policy.connectors.filter import RunningMoments
+from trainables.core.policy.filter import RunningMoments
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import env_name
 from trainables.runtime.sampling.acting import SlotActor

@@ -10,7 +10,7 @@ import numpy as np
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.logs import is_debug, logger, shapes
-from trainables.core.policy.connectors.filter import RunningMoments
+from trainables.core.policy.filter import RunningMoments
 from trainables.runtime.callbacks.custom_metrics import Logged, MetricsLogger, extend
 from trainables.runtime.callbacks.hooks import hooks_of
 from trainables.runtime.envs.all_slots import TaskFunction

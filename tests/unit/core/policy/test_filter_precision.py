@@ -14,7 +14,7 @@ from tiers import rarely
 from trainables import Policy
 from trainables.core.export.exported_policy import ExportedPolicy
 from trainables.core.export.torch_program import export_torch_program
-from trainables.core.policy.connectors.filter import MeanStdFilter, RunningMoments
+from trainables.core.policy.filter import MeanStdFilter, RunningMoments
 
 Box, Discrete, Dict = gym.spaces.Box, gym.spaces.Discrete, gym.spaces.Dict
 FAR = [(1.7e9, 3.0), (5e6, 0.3), (-1e12, 40.0)]  # centre, standard deviation

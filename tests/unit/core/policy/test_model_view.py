@@ -12,7 +12,7 @@ import torch
 from trainables import Policy
 from trainables.core.data.space_preprocessor import get_preprocessor
 from trainables.core.errors import ConfigError
-from trainables.core.policy.connectors.filter import RunningMoments
+from trainables.core.policy.filter import RunningMoments
 
 Box, Discrete = gym.spaces.Box, gym.spaces.Discrete
 SPACE = Box(-np.inf, np.inf, (4,), np.float32)

@@ -18,7 +18,7 @@ from trainables import Algorithm, Policy, PPOConfig
 from trainables.core.checkpoint import CheckpointError, load_state, save_state
 from trainables.core.errors import ConfigError
 from trainables.core.export.torch_program import export_torch_program
-from trainables.core.policy.connectors.filter import RunningMoments
+from trainables.core.policy.filter import RunningMoments
 
 Box, Discrete, MultiDiscrete = gym.spaces.Box, gym.spaces.Discrete, gym.spaces.MultiDiscrete
 

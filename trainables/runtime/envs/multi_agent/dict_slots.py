@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector.utils import create_empty_array
 
-from trainables.core.data.state_shapes import like
+from trainables.core.data.stored import like
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.multi_agent.agent_groups import check_alike
 from trainables.runtime.envs.multi_agent.agents_slot import AgentsSlot, SlotStart

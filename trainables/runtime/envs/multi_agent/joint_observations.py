@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from trainables.core.config.rules import JOINT_OBS
-from trainables.core.data.state_shapes import like
+from trainables.core.data.stored import like
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.multi_agent.pettingzoo import OBSERVATION
 from trainables.runtime.envs.multi_agent.vector_env import (

@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from trainables.core.data.spaces import map_leaves
-from trainables.core.data.state_shapes import like
+from trainables.core.data.stored import like
 from trainables.core.data.team import AGENTS, STATE
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.all_slots import OwnVectorEnv

@@ -14,7 +14,7 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.policies import PolicySpec, all_policies
 from trainables.core.data.batch import Rollout
 from trainables.core.data.spaces import space_mismatch
-from trainables.core.data.state_shapes import like
+from trainables.core.data.stored import like
 from trainables.core.errors import ConfigError
 from trainables.core.policy.fixed_policy import make_fixed_policy
 from trainables.core.policy.policy import Policy

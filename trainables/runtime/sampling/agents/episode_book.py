@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainables.core.data.agents_episode import AgentsEpisode
-from trainables.core.data.state_shapes import like
+from trainables.core.data.stored import like
 from trainables.runtime.callbacks.custom_metrics import OWN, MetricsLogger
 from trainables.runtime.envs.multi_agent.vector_env import AgentGroup, AgentsStep
 from trainables.runtime.sampling.agents.agents_now import AgentsNow

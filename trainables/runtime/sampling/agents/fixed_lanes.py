@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from trainables.core.data.state_shapes import like
+from trainables.core.data.stored import like
 from trainables.core.policy.fixed_policy import FixedPolicy, RandomPolicy, actions_of
 from trainables.runtime.envs.multi_agent.vector_env import AgentsStep, GroupRows
 from trainables.runtime.sampling.agents.group_arrays import leaves, write_rows

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from trainables.core.data.batch import Rollout
-from trainables.core.data.state_shapes import like
+from trainables.core.data.stored import like
 from trainables.core.networks.memory import state_arrays
 from trainables.runtime.sampling.recording import SlotRecorder, StepColumns
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
-from trainables.core.data.state_shapes import like
+from trainables.core.data.stored import like
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.multi_agent.vector_env import AgentsStep, GroupRows
 from trainables.runtime.sampling.agents.group_arrays import write_rows

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from trainables.core.data.state_shapes import like
+from trainables.core.data.stored import like
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.multi_agent.native.streams import SlotStreams
 from trainables.runtime.envs.multi_agent.vector_env import (

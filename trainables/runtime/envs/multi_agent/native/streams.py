@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trainables.core.data.state_shapes import like
+from trainables.core.data.stored import like
 from trainables.core.errors import ConfigError
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

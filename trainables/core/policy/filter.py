@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.data.state_shapes import like
+from trainables.core.data.stored import like
 
 _FILTER_CLIP = 10.0  # standard deviations; what lies beyond is an outlier, not a signal
 
