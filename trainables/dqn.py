@@ -12,7 +12,7 @@ from torch.nn.functional import huber_loss, mse_loss
 from trainables.core.config.default_config import default_config_of
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.learning.learner import LossFn, Metrics
-from trainables.core.learning.q_sequences import AnyQ, QLogits, sequence_logits
+from trainables.core.learning.q_sequences import GivesLogits, QLogits, sequence_logits
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.networks.q_network import QNetwork
 from trainables.core.reported_metrics import (
@@ -159,7 +159,7 @@ def dqn_loss(
     }
 
 
-def row_logits(online: AnyQ, target: AnyQ, batch: Batch, double_q: bool) -> QLogits:
+def row_logits(online: GivesLogits, target: GivesLogits, batch: Batch, double_q: bool) -> QLogits:
     """Return what both networks say of rows that each stand for themselves."""
     features, next_features = tree_of(batch, "features"), tree_of(batch, "next_features")
     logits = online.logits(features)

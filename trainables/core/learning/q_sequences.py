@@ -6,7 +6,7 @@ that are trained on, and `n_step` more for the targets of the last of these.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -14,10 +14,19 @@ from torch import Tensor
 from trainables.core.config.resolved import SequenceShape
 from trainables.core.data.batch import Batch, tree_columns, tree_of
 from trainables.core.data.features import Features, map_tensors
-from trainables.core.networks.q_network import QNetwork
-from trainables.core.networks.team_q import TeamQ
+from trainables.core.networks.memory import State
 
-AnyQ = QNetwork | TeamQ
+
+class GivesLogits(Protocol):
+    """A network of action values, of one agent or of a team."""
+
+    def logits(self, features: Features) -> Tensor:
+        """Return the logits of every action, `[..., A, num_atoms]`; see `QNetwork.logits`."""
+
+    def unroll_logits(
+        self, features: Features, state: State, is_first: Tensor, ends_unseen: bool = False
+    ) -> tuple[Tensor, State]:
+        """Return `logits` over sequences, `[L, B, A, num_atoms]`, and the next state."""
 
 
 class QLogits(NamedTuple):
@@ -118,7 +127,9 @@ def q_sequences(drawn: Batch, features: Features, shape: SequenceShape, gamma: f
     return batch | tree_columns("state", tree_of(drawn, "state"))
 
 
-def sequence_logits(online: AnyQ, target: AnyQ, batch: Batch, burn_in: int) -> QLogits:
+def sequence_logits(
+    online: GivesLogits, target: GivesLogits, batch: Batch, burn_in: int
+) -> QLogits:
     """Unroll both networks over sequences of `q_sequences`; the gradient stops at the burn-in."""
     features, is_first = tree_of(batch, "features"), batch["is_first"]
     state = tree_of(batch, "state")
@@ -126,7 +137,7 @@ def sequence_logits(online: AnyQ, target: AnyQ, batch: Batch, burn_in: int) -> Q
     early = map_tensors(lambda part: part[:burn_in], features)
     late = map_tensors(lambda part: part[burn_in:], features)
 
-    def unroll(network: AnyQ) -> Tensor:
+    def unroll(network: GivesLogits) -> Tensor:
         before = state
         if burn_in:
             with torch.no_grad():
