@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from trainables.algorithm import Algorithm
-from trainables.core.config.default_config import default_config_of
+from trainables.core.config.own_settings import default_config_of
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.distributions.base import Distribution
 from trainables.core.learning.advantages import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from trainables.core.config.default_config import default_config_of
+from trainables.core.config.own_settings import default_config_of
 from trainables.core.config.resolved import exact
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.data.layout import ObservationLayout

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from trainables.core.config.default_config import default_config_of
+from trainables.core.config.own_settings import default_config_of
 from trainables.core.config.settings import refuse_given
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.distributions.base import ILLEGAL

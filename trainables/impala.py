@@ -13,7 +13,7 @@ from torch import nn
 
 from trainables.algorithm import Algorithm
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.default_config import default_config_of
+from trainables.core.config.own_settings import default_config_of
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors

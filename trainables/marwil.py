@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainables.core.config.default_config import default_config_of
+from trainables.core.config.own_settings import default_config_of
 from trainables.core.data.batch import Batch, tree_columns, tree_of
 from trainables.core.data.stored import from_store, to_store
 from trainables.core.distributions.base import Distribution

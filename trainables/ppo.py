@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from trainables.algorithm import Algorithm
-from trainables.core.config.default_config import default_config_of
+from trainables.core.config.own_settings import default_config_of
 from trainables.core.data.batch import HOST, Batch, Rollout
 from trainables.core.data.stored import from_store, to_store
 from trainables.core.distributions.base import Distribution

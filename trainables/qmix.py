@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import huber_loss, mse_loss
 
-from trainables.core.config.default_config import default_config_of
+from trainables.core.config.own_settings import default_config_of
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.data.features import Features, map_tensors
 from trainables.core.learning.learner import LossFn, Metrics

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainables.core.config.default_config import default_config_of
+from trainables.core.config.own_settings import default_config_of
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import LossFn
 from trainables.core.networks.memory import state_arrays

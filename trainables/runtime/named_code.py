@@ -9,9 +9,8 @@ from typing import Any
 from torch import nn
 
 from trainables.core.callables import resolve_callable, resolve_function
-from trainables.core.config.callbacks import HOOKS
+from trainables.core.config.callbacks import HOOKS, entries
 from trainables.core.config.config import CONNECTOR_SETTINGS, AlgorithmConfig
-from trainables.core.config.entries import entries
 from trainables.core.errors import ConfigError
 from trainables.core.features import feature_settings
 from trainables.core.learning.learner import learner_type

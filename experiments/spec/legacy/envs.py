@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments.spec.legacy.notes import leave_out, note, put
 from search_spaces.documents import Document
-from trainables.core.config.atari import is_ale
+from trainables.core.config.environment import is_ale
 
 # Ids that gymnasium has no more, by those of the same task.
 _SAME_TASK = {

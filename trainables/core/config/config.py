@@ -18,16 +18,16 @@ import gymnasium as gym
 
 from trainables.core.callables import refuse_uncalled, resolve_callable
 from trainables.core.config.algorithm_traits import check_traits, why_no_option, why_not_inside
-from trainables.core.config.atari import (
+from trainables.core.config.callbacks import CallbackSettings
+from trainables.core.config.environment import (
     ENVPOOL_ARGUMENTS,
     FRAME_STACK,
     LIFE_LOSS,
     PREPROCESS,
+    EnvironmentSettings,
     is_ale,
     is_envpool,
 )
-from trainables.core.config.callbacks import CallbackSettings
-from trainables.core.config.environment import EnvironmentSettings
 from trainables.core.config.experience import (
     OF_DATA,
     SAMPLER,
@@ -43,7 +43,6 @@ from trainables.core.config.exploration import (
     plain_type,
 )
 from trainables.core.config.model import ModelConfig, OptimizerConfig
-from trainables.core.config.not_given import SAY_NOTHING, is_one_of
 from trainables.core.config.own_settings import (
     StaysHere,
     check_defaults,
@@ -63,9 +62,11 @@ from trainables.core.config.rules import RULES, check_gpus_per_learner, critic_k
 from trainables.core.config.sampling import SamplingSettings
 from trainables.core.config.sections import SAME_SECTION, Section
 from trainables.core.config.settings import (
+    SAY_NOTHING,
     Settings,
     contains_search_domain,
     gathers,
+    is_one_of,
     is_search_domain,
 )
 from trainables.core.config.training import FrameworkSettings, TrainingSettings

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from trainables.core.config.settings import Settings
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 
 C = TypeVar("C", bound=type)
 
@@ -109,3 +110,22 @@ def how_to_declare(config_class: type, name: str) -> str:
     if any(name in vars(base).get("__annotations__", {}) for base in config_class.__mro__):
         return f"; put @dataclass above class {config_class.__name__} for its fields to be settings"
     return f"; a setting of your own is a field of a @dataclass: `{name}: float = 0.1`"
+
+
+def default_config_of(
+    config_class: type[Settings], module: str | None = None
+) -> Callable[[str], Any]:
+    """Return a module's `__getattr__`, by which `DEFAULT_CONFIG` is a fresh copy each time.
+
+    Args:
+        config_class: Whose settings they are.
+        module: The name of the module; None: the one that the class is in.
+    """
+    module = module or config_class.__module__
+
+    def __getattr__(name: str) -> Any:
+        if name == "DEFAULT_CONFIG":
+            return feature("reference").default_config(config_class)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return __getattr__

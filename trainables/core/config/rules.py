@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from trainables.core.config.atari import is_ale, is_envpool
-from trainables.core.config.callbacks import CALLBACK_SETTINGS, check_callbacks
-from trainables.core.config.entries import check_connectors
+from trainables.core.config.callbacks import CALLBACK_SETTINGS, check_callbacks, check_connectors
+from trainables.core.config.environment import is_ale, is_envpool
 from trainables.core.config.exploration import ExplorationConfig, how_actions_are_chosen
 from trainables.core.config.settings import is_given, refuse_given
 from trainables.core.errors import ConfigError

@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainables.core.callables import callable_name, resolve_callable
-from trainables.core.config.callbacks import HOOKS
+from trainables.core.config.callbacks import HOOKS, entries
 from trainables.core.config.config import AlgorithmConfig
-from trainables.core.config.entries import entries
 from trainables.core.errors import ConfigError
 from trainables.core.suggestions import suggestion
 from trainables.runtime.callbacks.hooks import Hooks

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 
 from trainables.core.callables import UntrustedName
-from trainables.core.config.atari import ENVPOOL_ARGUMENTS, LIFE_LOSS, PREPROCESS, is_envpool
+from trainables.core.config.environment import ENVPOOL_ARGUMENTS, LIFE_LOSS, PREPROCESS, is_envpool
 from trainables.core.config.settings import CODE
 from trainables.core.features import feature
 from trainables.core.trust import Doubt

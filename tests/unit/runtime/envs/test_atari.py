@@ -12,7 +12,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 from runners import policy_for, runner_of
 
 from trainables import PPOConfig
-from trainables.core.config.atari import is_ale
+from trainables.core.config.environment import is_ale
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.games.atari import AtariGames
 from trainables.runtime.envs.make import make_vector_env

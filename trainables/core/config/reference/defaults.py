@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trainables.core.config.not_given import NOT_GIVEN, SAY_NOTHING, Named, is_one_of
+from trainables.core.config.settings import NOT_GIVEN, SAY_NOTHING, Named, is_one_of
 
 
 def _each(names: str, *values: Any) -> dict[str, tuple[Any, ...]]:

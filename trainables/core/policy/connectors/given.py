@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from trainables.core.callables import callable_name, resolve_callable
-from trainables.core.config.entries import check_connectors, entries
+from trainables.core.config.callbacks import check_connectors, entries
 from trainables.core.errors import ConfigError
 
 _MODULE_TO_ENV, _LEARNER = "module_to_env_connector", "learner_connector"

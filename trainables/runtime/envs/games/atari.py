@@ -21,7 +21,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.wrappers import AtariPreprocessing, TransformObservation
 
-from trainables.core.config.atari import LIFE_LOSS, PREPROCESS, present_id
+from trainables.core.config.environment import LIFE_LOSS, PREPROCESS, present_id
 from trainables.core.errors import ConfigError
 from trainables.runtime.envs.games.known import register
 from trainables.runtime.envs.slots import LIMIT, MakesAllSlots, limited

@@ -14,7 +14,7 @@ from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import VectorEnv
 
 from trainables.core.callables import resolve_callable
-from trainables.core.config.atari import present_id
+from trainables.core.config.environment import present_id
 from trainables.core.errors import ConfigError
 from trainables.core.features import Feature
 from trainables.runtime.envs.games import own  # noqa: F401  # registers environments
