@@ -219,6 +219,8 @@ SETTINGS: dict[str, str] = {
     "offline": "trainables.core.config.recorded.feature",
     "estimates": "trainables.core.config.recorded.estimates",
     "curiosity": "trainables.core.curiosity.settings",
+    "networks": "trainables.core.config.conv_filters",
+    "evaluation": "trainables.core.config.evaluations",
 }
 
 

@@ -29,7 +29,6 @@ from trainables.core.config.environment import (
     is_envpool,
 )
 from trainables.core.config.experience import (
-    OF_DATA,
     SAMPLER,
     EstimationSettings,
     InputKey,
@@ -76,20 +75,6 @@ from trainables.core.features import feature, feature_settings
 DEFAULT_MODULE_ID = DEFAULT_POLICY
 Spaces = tuple[gym.Space, gym.Space]
 R = TypeVar("R", bound=Resolved)
-
-# What can differ in an evaluation; the policy acts as it is (filter, actions, networks).
-EVALUATION_SETTINGS = (
-    "env",
-    "env_config",
-    "explore",
-    "num_env_runners",
-    "num_envs_per_env_runner",
-    "policy_mapping_fn",
-    "seed",
-    "render_env",
-    "callbacks_class",
-    *OF_DATA,
-)
 
 CONNECTOR_SETTINGS = ("env_to_module_connector", "module_to_env_connector", "learner_connector")
 
@@ -265,7 +250,7 @@ class AlgorithmConfig(_Sections):
         canonical = cls._canonical(cls._with_entries(values))
         if isinstance(canonical.get("evaluation_config"), AlgorithmConfig):
             given = canonical["evaluation_config"]
-            canonical["evaluation_config"] = evaluation_overrides(given, cls())
+            canonical["evaluation_config"] = feature_settings("evaluation").overrides(given, cls())
         check_gpus_per_learner(canonical.get("num_gpus_per_learner"), canonical.get("num_learners"))
         used = [feature_settings(name) for name in features_given(cls, canonical)]
         for meant in used:
@@ -277,9 +262,10 @@ class AlgorithmConfig(_Sections):
         for name, kind in _CLASSES.items():  # those that are names are looked at when found
             if isinstance(checked.get(name), type):
                 refuse_uncalled(checked[name], kind)
-        overrides = checked.get("evaluation_config")
-        if isinstance(overrides, dict) and not is_search_domain(overrides):
-            checked |= cls._check_evaluation(overrides, checked)
+        overrides = checked.get("evaluation_config", OF_EVALUATION)
+        is_own = isinstance(overrides, dict) and overrides != OF_EVALUATION
+        if is_own and not is_search_domain(overrides):
+            checked |= feature_settings("evaluation").checked(cls, overrides, checked)
         return checked
 
     @classmethod
@@ -316,30 +302,6 @@ class AlgorithmConfig(_Sections):
         """Return why the algorithm does without a setting inside a dict of them, or None."""
         return why_not_inside(cls, outer, inner)
 
-    @classmethod
-    def _check_evaluation(
-        cls, overrides: Mapping[str, Any], beside: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Return `evaluation_config`, checked, and how many actors it says that evaluate."""
-        own = cls.check(overrides)
-        for name in [name for name in own if name not in EVALUATION_SETTINGS]:
-            if name in cls.without and feature("reference").is_default(name, own[name]):
-                del own[name]  # as in a whole config of the reference
-            else:
-                raise ConfigError(
-                    f"evaluation_config: {name!r} has no effect on an evaluation; allowed: "
-                    f"{', '.join(EVALUATION_SETTINGS)}"
-                )
-        if "num_env_runners" not in own:
-            return {"evaluation_config": own}
-        number, given = own.pop("num_env_runners"), beside.get("evaluation_num_env_runners")
-        if given is not None and given != number:
-            raise ConfigError(
-                f"evaluation_config: num_env_runners = {number} is how many actors evaluate, and "
-                f"evaluation_num_env_runners = {given} says otherwise; allowed: one of the two"
-            )
-        return {"evaluation_config": own, "evaluation_num_env_runners": number}
-
     def update_from_dict(self, values: Mapping[str, Any]) -> Self:
         """Set each given setting (older names are mapped) and return this config."""
         given = self._with_entries(values, self)
@@ -370,7 +332,7 @@ class AlgorithmConfig(_Sections):
         if name == "algo_class":
             return self._store("_algo_class", value and checked_algorithm(type(self), value))
         if name == "evaluation_config" and isinstance(value, AlgorithmConfig):
-            value = evaluation_overrides(value, self)
+            value = feature_settings("evaluation").overrides(value, self)
         given = self._with_entries({name: value}, self)
         number = self.__dict__.get("evaluation_num_env_runners")
         if name == "evaluation_config" and number:  # which it may say otherwise
@@ -863,30 +825,6 @@ def _algo_class(config: AlgorithmConfig) -> Any:
 
 if not TYPE_CHECKING:  # a field for mypy and for the constructor, which must come first
     AlgorithmConfig.algo_class = property(_algo_class)
-
-
-def evaluation_overrides(given: AlgorithmConfig, training: AlgorithmConfig) -> dict[str, Any]:
-    """Return what a config object given as `evaluation_config` changes of the training's config.
-
-    That is what was set in it and is different there.
-
-    Raises:
-        ConfigError: naming what has no effect on an evaluation.
-    """
-    found = {
-        name: value
-        for name, value in given.items()
-        if value != type(given).settings()[name].default
-        and not (name in training and training[name] == value)
-        and not name.startswith("evaluation_")
-    }
-    ignored = [name for name in found if name not in EVALUATION_SETTINGS]
-    if ignored:
-        raise ConfigError(
-            f"evaluation_config: {', '.join(ignored)}: not as in the training's config, which has "
-            f"no effect on an evaluation; allowed: {', '.join(EVALUATION_SETTINGS)}"
-        )
-    return found
 
 
 def _is_default(cls: type[AlgorithmConfig], name: str, value: Any) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from trainables.core.errors import ConfigError
+from trainables.core.features import FeatureSettings
 
 _Pair = tuple[int, int]
 
@@ -94,3 +95,18 @@ def _clipped(channels: int, kernel: int, stride: int, size: _Pair) -> ConvFilter
     """Return a filter whose kernel and stride are no longer than the image."""
     kernels = min(kernel, size[0]), min(kernel, size[1])
     return ConvFilter(channels, kernels, (min(stride, kernels[0]), min(stride, kernels[1])))
+
+
+class NetworkSettings(FeatureSettings):
+    """Settings of networks that only some observations need."""
+
+    def check_filters(self, filters: list[Any]) -> None:
+        """Check the filters of convolutions.
+
+        Raises:
+            ConfigError: naming the filter that is none.
+        """
+        check_filters(filters)
+
+
+SETTINGS = NetworkSettings()

@@ -8,10 +8,9 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from trainables.core.callables import refuse_uncalled
-from trainables.core.config.conv_filters import check_filters
 from trainables.core.config.settings import CODE, MEMORY, Settings, is_search_domain, setting
 from trainables.core.errors import ConfigError
-from trainables.core.features import feature
+from trainables.core.features import feature, feature_settings
 
 ACTIVATIONS = ("tanh", "relu", "elu", "gelu", "silu", "swish", "leaky_relu", "linear")
 
@@ -219,7 +218,7 @@ class ModelConfig(Settings):
         check_widths("fcnet_hiddens", checked.get("fcnet_hiddens"))
         filters = checked.get("conv_filters")
         if filters is not None and not is_search_domain(filters):
-            check_filters(filters)
+            feature_settings("networks").check_filters(filters)
         memories = [name for name in MEMORIES if checked.get(name) is True]
         if len(memories) > 1:
             raise ConfigError(f"model: {' and '.join(memories)} are given; allowed: one of them")

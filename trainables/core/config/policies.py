@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 DEFAULT_POLICY = "default_policy"
 SPEC_FIELDS = ("policy_class", "observation_space", "action_space", "config")
+SHARED_ENCODERS = "shared_encoders"
 OLDER_DICT = "multiagent"
 """The older name of a dict that holds the settings of the section."""
 MAIN, MAIN_EXPLOITER, LEAGUE_EXPLOITER = "main", "main_exploiter", "league_exploiter"

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trainables.core.config.agents.shared_encoders import NAME
+from trainables.core.config.policies import SHARED_ENCODERS as NAME
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ray import tune
 
 from trainables import PPO, AlgorithmConfig, PPOConfig
-from trainables.core.config.config import EVALUATION_SETTINGS
+from trainables.core.config.evaluations import EVALUATION_SETTINGS
 from trainables.core.config.model import ModelConfig, OptimizerConfig
 from trainables.core.config.settings import Setting
 from trainables.core.errors import ConfigError

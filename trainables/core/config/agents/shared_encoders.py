@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from trainables.core.config.policies import PolicySpec, check_policy_id, named_to_train
+from trainables.core.config.policies import (
+    SHARED_ENCODERS,
+    PolicySpec,
+    check_policy_id,
+    named_to_train,
+)
 from trainables.core.errors import ConfigError
 from trainables.core.features import feature
 from trainables.core.suggestions import suggestion
 
-NAME = "shared_encoders"
+NAME = SHARED_ENCODERS
 _ALLOWED = "True: all policies that learn; [['a', 'b'], ['c', 'd']]: groups of them; False: none"
 Given = bool | list[list[str]]
 
