@@ -10,15 +10,9 @@ from torch import Tensor
 
 from trainables.algorithm import Algorithm
 from trainables.core.config.own_settings import default_config_of
-from trainables.core.data.batch import Batch, Rollout
+from trainables.core.data.batch import Batch
 from trainables.core.distributions.base import Distribution
-from trainables.core.learning.advantages import (
-    advantage_scale,
-    explained_by_values,
-    with_advantages,
-)
 from trainables.core.learning.coefficients import Coefficient, is_off
-from trainables.core.learning.fragments import all_steps
 from trainables.core.learning.learner import LossFn, Metrics
 from trainables.core.learning.minibatches import num_items, unrolled
 from trainables.core.networks.modules import ModuleOutput, PolicyModule, PolicyValueModule
@@ -32,9 +26,8 @@ from trainables.core.reported_metrics import (
     TOTAL_LOSS,
     learned,
 )
+from trainables.on_policy import FreshSamples, ModuleWork
 from trainables.runtime.learners.group import LearnerWorker
-from trainables.runtime.learners.latest_metrics import LatestMetrics
-from trainables.runtime.learners.train_choice import TrainChoice
 from trainables.settings.a2c import A2CConfig as A2CConfig
 
 
@@ -58,44 +51,38 @@ class A2C(Algorithm):
 
     def setup(self, config: dict[str, Any]) -> None:
         super().setup(config)
-        self._choice = TrainChoice(self.config)
-        self._latest = LatestMetrics()
+        self._fresh = FreshSamples(self)
 
     def modules_changed(self, seed: np.random.SeedSequence) -> None:
-        self._choice = TrainChoice(self.config)
-        self._latest.keep(self.trained_policies)
+        self._fresh.modules_changed()
 
     def training_step(self) -> dict[str, float]:
-        rollouts = self._choice(self.sample())  # {module id: Rollout [T, N]}
-        rates = {m: self.scheduled(self.config_of(m).lr) for m in rollouts}
-        coefficients = {m: self._coefficients(m) for m in rollouts}
-        with self.timers("learn"):
-            results = self.learners.run(a2c_update, rollouts, rates, coefficients, type(self))
-        self.num_env_steps_trained += sum(r.num_env_steps for r in rollouts.values())
-        self.sync_weights()
-        present = {
-            m: {"curr_lr": rates[m], "curr_entropy_coeff": float(coefficients[m].entropy)}
-            for m in results
-        }
-        self._latest.add({m: {**result, **present[m]} for m, result in results.items()})
-        return {
-            f"learner/{module_id}/{name}": value
-            for module_id, result in self._latest.by_module.items()
-            for name, value in result.items()
-        }
+        self._fresh.learn()
+        return self._fresh.metrics()
 
-    def _coefficients(self, module_id: str) -> A2CCoefficients:
+    def coefficients(self, module_id: str) -> A2CCoefficients:
+        """Return the numbers in a module's loss as they are now."""
         config: A2CConfig = self.config_of(module_id)
         return A2CCoefficients(
             value=config.vf_loss_coeff if config.use_critic else 0.0,
             entropy=self.scheduled(config.entropy_coeff),
         )
 
+    @classmethod
+    def make_batch(cls, work: ModuleWork) -> Batch:
+        """Return the rows that a module learns from."""
+        return work.with_advantages(rows_at_once=work.config.microbatch_size)
+
+    @classmethod
+    def update_module(cls, work: ModuleWork, coefficients: A2CCoefficients) -> dict[str, float]:
+        """Take one gradient step on a module's fresh samples."""
+        return work.step(coefficients)
+
     def get_learned_state(self) -> dict[str, Any]:
-        return self._latest.get_state(self.trained_policies)
+        return self._fresh.get_state()
 
     def set_learned_state(self, state: dict[str, Any]) -> None:
-        self._latest.set_state(state)
+        self._fresh.set_state(state)
 
     @classmethod
     def make_loss(
@@ -108,62 +95,6 @@ class A2C(Algorithm):
     @classmethod
     def learner_options(cls, config: Any, module: PolicyModule) -> dict[str, Any]:
         return {"microbatch_size": num_items(config.microbatch_size, config.resolve().state_stride)}
-
-
-def a2c_update(
-    worker: LearnerWorker,
-    rollouts: dict[str, Rollout],
-    rates: dict[str, float],
-    coefficients: dict[str, A2CCoefficients],
-    algorithm: type[A2C],
-) -> dict[str, dict[str, float]]:
-    """Take one gradient step on fresh samples.
-
-    Args:
-        worker: What is trained.
-        rollouts: `[T, N]` by module id; of several learners each has slots of its own.
-        rates: Learning rates, by module id.
-        coefficients: Of the loss, by module id.
-        algorithm: Says what the loss is.
-
-    Returns:
-        What the loss reports, and how well values fitted, by module id, of modules with a valid
-        row.
-    """
-    worker.set_rates(rates)
-    results = {}
-    # All before any update, which may move the encoder of others (`shared_encoders`).
-    batches = {
-        module_id: _batch(worker, module_id, rollout)
-        for module_id, rollout in rollouts.items()
-        if all_steps(rollout, worker.ranks)
-    }
-    for module_id, batch in batches.items():
-        config: A2CConfig = worker.config_of(module_id)
-        ids = batch.pop("ids", None)
-        scale = advantage_scale(batch, config, worker.ranks)
-        if config.normalize_advantages:
-            batch["advantages"] = scale.normalized(batch["advantages"])
-        results[module_id] = worker.learners[module_id].update(
-            batch, algorithm.make_loss(worker, module_id, coefficients[module_id]), ids=ids
-        )
-        results[module_id]["advantage_std"] = scale.std
-        results[module_id] |= worker.part_metrics(module_id)
-        if config.use_critic:
-            results[module_id]["vf_explained_var"] = explained_by_values(batch, worker.ranks)
-        worker.share_encoder(module_id)
-    return results
-
-
-def _batch(worker: LearnerWorker, module_id: str, rollout: Rollout) -> Batch:
-    config: A2CConfig = worker.config_of(module_id)
-    return with_advantages(
-        worker.with_parts(module_id, rollout),
-        worker.policies[module_id],
-        config,
-        worker.ranks,
-        rows_at_once=config.microbatch_size,
-    )
 
 
 def _loss(

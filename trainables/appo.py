@@ -13,10 +13,9 @@ from trainables.core.config.own_settings import default_config_of
 from trainables.core.config.resolved import exact
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.data.layout import ObservationLayout
-from trainables.core.data.stored import from_store, to_store
 from trainables.core.learning.advantages import all_rows, explained_by_values
 from trainables.core.learning.coefficients import traced
-from trainables.core.learning.fragments import all_steps, fragments_per_step
+from trainables.core.learning.fragments import fragments_per_step
 from trainables.core.learning.impact import APPOCoefficients, impact_batch, minibatch_loss
 from trainables.core.learning.learner import LossFn
 from trainables.core.learning.minibatches import consecutive_ids
@@ -34,10 +33,8 @@ from trainables.core.reported_metrics import (
     Reported,
     learned,
 )
-from trainables.impala import (
-    IMPALA,
-)
-from trainables.ppo import adapted_kl_coeff, policy_divergence
+from trainables.impala import IMPALA, update_modules
+from trainables.on_policy import KLCoefficients, policy_divergence
 from trainables.runtime.learners.group import LearnerWorker
 from trainables.runtime.sampling.fragment_queue import CircularBuffer, sample_of_state, sample_state
 from trainables.runtime.sampling.group import Sample
@@ -86,14 +83,11 @@ class APPO(IMPALA):
 
     def setup(self, config: dict[str, Any]) -> None:
         super().setup(config)
-        # Learned state, not a setting: under PBT a clone goes on with its donor's.
-        self.kl_coeffs = {m: self.config_of(m).kl_coeff for m in self.trained_policies}
+        self.kl_coeffs = KLCoefficients(self)
 
     def modules_changed(self, seed: np.random.SeedSequence) -> None:
         super().modules_changed(seed)
-        before = self.kl_coeffs
-        own = {m: self.config_of(m).kl_coeff for m in self.trained_policies}
-        self.kl_coeffs = {m: before.get(m, value) for m, value in own.items()}
+        self.kl_coeffs.modules_changed()
 
     def _forget_fragments(self, seed: np.random.SeedSequence) -> None:
         super()._forget_fragments(seed)
@@ -165,12 +159,7 @@ class APPO(IMPALA):
 
     def take_in(self, results: dict[str, dict[str, float]]) -> None:
         """Adapt each penalty's weight to how far the policy was from a target that has moved."""
-        for module_id, result in results.items():
-            config: APPOConfig = self.config_of(module_id)
-            if config.use_kl_loss and result["target_updated"]:
-                self.kl_coeffs[module_id] = adapted_kl_coeff(
-                    self.kl_coeffs[module_id], result["kl_after_update"], config.kl_target
-                )
+        self.kl_coeffs.adapt({m: r for m, r in results.items() if r["target_updated"]})
 
     def learner_metrics(self, results: dict[str, dict[str, float]], lag: float) -> dict[str, float]:
         metrics = super().learner_metrics(results, lag)
@@ -187,14 +176,13 @@ class APPO(IMPALA):
     def get_learned_state(self) -> dict[str, Any]:
         return {
             **super().get_learned_state(),
-            "kl_coeff": to_store(self.kl_coeffs),
+            "kl_coeff": self.kl_coeffs.get_state(),
             "num_dropped_draws": self._buffer.num_dropped,
         }
 
     def set_learned_state(self, state: dict[str, Any]) -> None:
         super().set_learned_state(state)
-        stored = from_store(state["kl_coeff"], self.kl_coeffs)
-        self.kl_coeffs = {module_id: float(value) for module_id, value in stored.items()}
+        self.kl_coeffs.set_state(state["kl_coeff"])
         self._buffer.num_dropped = int(state["num_dropped_draws"])
 
     def state_besides_policies(self) -> dict[str, Any]:
@@ -254,43 +242,40 @@ def appo_update(
     Returns:
         What losses report, means over all steps, by module id, of modules that acted in any.
     """
-    worker.set_rates(rates)
-    results = {}
-    for module_id, plan in plans.items():
-        config: APPOConfig = worker.config_of(module_id)
-        policy, learner = worker.policies[module_id], worker.learners[module_id]
-        [(group, target)] = learner.targets.items()
-        rollout = worker.joined(module_id, fragments)
-        if rollout is None or not (num_steps := all_steps(rollout, worker.ranks)):
-            if plan.tau is not None:
-                learner.update_target(group, plan.tau)
-            continue
-        rollout = worker.with_parts(module_id, rollout)
-        batch = impact_batch(rollout, policy, with_values(target.network), plan.estimation)
-        size = config.minibatch_size
-        if policy.is_recurrent:
-            size = fragments_per_step(config, rollout, worker.ranks)
-        used = plan.coefficients
-        if worker.resolved.compile is not None:
-            used = used._replace(clip=traced(used.clip, policy.device))
-        metrics: dict[str, float] = learner.update(
-            batch,
-            make_loss(policy, used),
-            num_epochs=config.num_epochs,
-            minibatch_size=size,
-            generator=worker.generator if config.shuffle_batch_per_epoch else None,
-            ids=consecutive_ids(len(batch["advantages"]), worker.ranks),
-        )
-        results[module_id] = metrics | diagnostics(batch, policy, config, size, worker.ranks)
-        results[module_id] |= {
-            **worker.part_metrics(module_id),
-            "num_env_steps_trained": num_steps,
-            "target_updated": float(plan.tau is not None),
-        }
-        if plan.tau is not None:
-            learner.update_target(group, plan.tau)
-        worker.share_encoder(module_id)
-    return results
+    return update_modules(worker, fragments, rates, plans, _learn, _move_target)
+
+
+def _learn(
+    worker: LearnerWorker, module_id: str, rollout: Rollout, plan: APPOPlan
+) -> dict[str, float]:
+    config: APPOConfig = worker.config_of(module_id)
+    policy, learner = worker.policies[module_id], worker.learners[module_id]
+    [target] = learner.targets.values()
+    batch = impact_batch(rollout, policy, with_values(target.network), plan.estimation)
+    size = config.minibatch_size
+    if policy.is_recurrent:
+        size = fragments_per_step(config, rollout, worker.ranks)
+    used = plan.coefficients
+    if worker.resolved.compile is not None:
+        used = used._replace(clip=traced(used.clip, policy.device))
+    metrics: dict[str, float] = learner.update(
+        batch,
+        make_loss(policy, used),
+        num_epochs=config.num_epochs,
+        minibatch_size=size,
+        generator=worker.generator if config.shuffle_batch_per_epoch else None,
+        ids=consecutive_ids(len(batch["advantages"]), worker.ranks),
+    )
+    metrics["target_updated"] = float(plan.tau is not None)
+    return metrics | diagnostics(batch, policy, config, size, worker.ranks)
+
+
+def _move_target(worker: LearnerWorker, module_id: str, plan: APPOPlan) -> None:
+    """Move a module's target network, by the clock of train batches."""
+    if plan.tau is not None:
+        learner = worker.learners[module_id]
+        [group] = learner.targets
+        learner.update_target(group, plan.tau)
 
 
 def diagnostics(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,9 +28,8 @@ from trainables.core.learning.returns import Estimation, explained_by_moments
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import ASYNCHRONOUS, HALF_VALUE_LOSS, Reported, learned
+from trainables.runtime.learners.by_module import LatestMetrics, TrainChoice
 from trainables.runtime.learners.group import DataLost, LearnerWorker, fetched
-from trainables.runtime.learners.latest_metrics import LatestMetrics
-from trainables.runtime.learners.train_choice import TrainChoice
 from trainables.runtime.sampling.fragment_queue import FragmentQueue
 from trainables.runtime.sampling.group import Sample
 from trainables.settings.impala import IMPALAConfig as IMPALAConfig
@@ -316,30 +315,66 @@ def impala_update(
     Returns:
         What losses report, means over all steps, by module id, of modules that acted in any.
     """
+    return update_modules(worker, fragments, rates, coefficients, _learn)
+
+
+def update_modules(
+    worker: LearnerWorker,
+    fragments: list[dict[str, Rollout]],
+    rates: dict[str, float | dict[str, float]],
+    plans: Mapping[str, Any],
+    learn: Callable[[LearnerWorker, str, Rollout, Any], dict[str, float]],
+    end: Callable[[LearnerWorker, str, Any], None] | None = None,
+) -> dict[str, dict[str, float]]:
+    """Let modules learn from fragments, one after the other.
+
+    Args:
+        worker: See `impala_update`, as the others.
+        fragments: See `worker`.
+        rates: See `worker`.
+        plans: What is known of modules' updates, by id.
+        learn: Takes the gradient steps of a module on its rollout, with its plan.
+        end: Ends the update of a module, also of one that did not act.
+
+    Returns:
+        What modules report, by id, with what parts do and the number of steps; of those that acted.
+    """
     worker.set_rates(rates)
     results = {}
-    for module_id, used in coefficients.items():
-        config: IMPALAConfig = worker.config_of(module_id)
-        policy, learner = worker.policies[module_id], worker.learners[module_id]
+    for module_id, plan in plans.items():
         rollout = worker.joined(module_id, fragments)
-        if rollout is None or not (num_steps := all_steps(rollout, worker.ranks)):
-            continue
-        rollout = worker.with_parts(module_id, rollout)
-        batch = fragment_batch(rollout, policy)
-        metrics = learner.update(
-            batch,
-            partial(fragments_loss, distribution=policy.distribution, coefficients=used),
-            num_epochs=config.num_epochs,
-            minibatch_size=fragments_per_step(config, rollout, worker.ranks),
-            generator=worker.generator if config.shuffle_batch_per_epoch else None,
-            ids=consecutive_ids(len(batch["valid"]), worker.ranks),
-            reduction=used.reduction,
-        )
-        metrics["vf_explained_var"] = explained_by_moments(*(metrics.pop(name) for name in MOMENTS))
-        results[module_id] = {**metrics, "num_env_steps_trained": num_steps}
-        results[module_id] |= worker.part_metrics(module_id)
-        worker.share_encoder(module_id)
+        num_steps = 0 if rollout is None else all_steps(rollout, worker.ranks)
+        if rollout is not None and num_steps:
+            rollout = worker.with_parts(module_id, rollout)
+            results[module_id] = {
+                **learn(worker, module_id, rollout, plan),
+                **worker.part_metrics(module_id),
+                "num_env_steps_trained": num_steps,
+            }
+        if end is not None:
+            end(worker, module_id, plan)
+        if num_steps:
+            worker.share_encoder(module_id)
     return results
+
+
+def _learn(
+    worker: LearnerWorker, module_id: str, rollout: Rollout, coefficients: IMPALACoefficients
+) -> dict[str, float]:
+    config: IMPALAConfig = worker.config_of(module_id)
+    policy = worker.policies[module_id]
+    batch = fragment_batch(rollout, policy)
+    metrics = worker.learners[module_id].update(
+        batch,
+        partial(fragments_loss, distribution=policy.distribution, coefficients=coefficients),
+        num_epochs=config.num_epochs,
+        minibatch_size=fragments_per_step(config, rollout, worker.ranks),
+        generator=worker.generator if config.shuffle_batch_per_epoch else None,
+        ids=consecutive_ids(len(batch["valid"]), worker.ranks),
+        reduction=coefficients.reduction,
+    )
+    metrics["vf_explained_var"] = explained_by_moments(*(metrics.pop(name) for name in MOMENTS))
+    return metrics
 
 
 if TYPE_CHECKING:

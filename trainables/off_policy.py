@@ -29,9 +29,9 @@ from trainables.core.reported_metrics import (
     Reported,
     learned,
 )
+from trainables.runtime.learners.by_module import TrainChoice
 from trainables.runtime.learners.group import LearnerWorker
 from trainables.runtime.learners.off_policy_update import Learned, UpdatePlan, off_policy_update
-from trainables.runtime.learners.train_choice import TrainChoice
 from trainables.runtime.metrics import TensorMeans
 from trainables.runtime.offline.agent_rows import NoRowsError
 from trainables.runtime.offline.experience import (

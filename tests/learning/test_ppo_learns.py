@@ -61,7 +61,7 @@ def test_noise_unlearns_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         advantages = 0.01 * torch.randn(batch["values"].shape, generator=generator)
         return batch | {"advantages": advantages, "value_targets": batch["values"] + advantages}
 
-    monkeypatch.setattr("trainables.ppo.with_advantages", noise)
+    monkeypatch.setattr("trainables.on_policy.with_advantages", noise)
     returns: dict[float, list[float]] = {0.01: [], 0.0: []}
     for floor, seed in itertools.product(returns, range(3)):
         generator.manual_seed(seed)

@@ -15,13 +15,14 @@ from thread_ranks import on_ranks
 from torch import Tensor
 
 from trainables import A2C, A2CConfig, Policy
-from trainables.a2c import A2CCoefficients, a2c_loss, a2c_update
+from trainables.a2c import A2CCoefficients, a2c_loss
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.distributions.categorical import Categorical
 from trainables.core.learning.advantages import with_advantages
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.networks.modules import ModuleOutput
+from trainables.on_policy import on_policy_update
 from trainables.runtime.learners.actor import shares
 from trainables.runtime.learners.group import LearnerWorker
 
@@ -150,7 +151,7 @@ def test_two_learners_take_the_step_of_one(model: dict[str, Any]) -> None:
         worker = LearnerWorker(mine, {"default_policy": own}, learners, connectors, 7, ranks)
         part = shares(rollouts, ranks.size)[ranks.rank]
         used = {"default_policy": A2CCoefficients(value=0.5, entropy=0.01)}
-        a2c_update(worker, part, {"default_policy": 1e-2}, used, A2C)
+        on_policy_update(worker, part, {"default_policy": 1e-2}, used, A2C)
         return learners["default_policy"].groups["all"].vector.detach().clone()
 
     alone = learned(ALONE, None)

@@ -27,7 +27,8 @@ from trainables.core.errors import ConfigError
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.part import no_parts
 from trainables.core.policy.policy import Policy
-from trainables.ppo import PPOCoefficients, ppo_update
+from trainables.on_policy import on_policy_update
+from trainables.ppo import PPOCoefficients
 from trainables.runtime.learners.group import LearnerWorker, make_worker
 from trainables.runtime.learners.off_policy_update import UpdatePlan, off_policy_update
 from trainables.runtime.replay.replayed import Replayed
@@ -170,7 +171,7 @@ def test_ppo_updates_each_module_by_its_settings(shuffled: bool) -> None:
         before = weights(worker.policies[module_id])
         for _ in range(2):
             worker.reseed(5)
-            result = ppo_update(
+            result = on_policy_update(
                 worker,
                 {module_id: rollouts[module_id]},
                 {module_id: rates[module_id]},
@@ -182,12 +183,12 @@ def test_ppo_updates_each_module_by_its_settings(shuffled: bool) -> None:
     worker = worker_of(two, PPO, sampled_by)
     for _ in range(2):
         if not shuffled:
-            found = ppo_update(worker, rollouts, rates, used, PPO)
+            found = on_policy_update(worker, rollouts, rates, used, PPO)
             continue
         for module_id in PPO_OWN:  # permutations are drawn from one stream
             worker.reseed(5)
             part = {module_id: rollouts[module_id]}
-            found |= ppo_update(worker, part, rates, used, PPO)
+            found |= on_policy_update(worker, part, rates, used, PPO)
     for module_id, (after, reported) in expected.items():
         assert_same(weights(worker.policies[module_id]), after)
         assert found[module_id] == reported

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from telling_agents import TwoKinds
 from tiers import rarely
 
-from trainables import PPO, Policy
+from trainables import PPO, Policy, on_policy
 from trainables.core.checkpoint import CheckpointError
 from trainables.core.errors import ConfigError
 from trainables.registry import get_algorithm
@@ -99,14 +98,13 @@ def test_values_are_those_of_the_encoder_that_acted(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever policy has moved it meanwhile."""
-    module: Any = importlib.import_module(f"trainables.{kind.lower()}")
-    estimate, seen = module.with_advantages, []
+    estimate, seen = on_policy.with_advantages, []
 
     def with_advantages(rollout: Any, policy: Policy, *others: Any, **options: Any) -> Any:
         seen.append(encoders(policy.get_weights()))
         return estimate(rollout, policy, *others, **options)
 
-    monkeypatch.setattr(module, "with_advantages", with_advantages)
+    monkeypatch.setattr(on_policy, "with_advantages", with_advantages)
     with build(kind) as algo:
         first = encoders(algo.get_weights()["a"])
         algo.training_step()

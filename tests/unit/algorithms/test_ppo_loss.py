@@ -19,7 +19,8 @@ from trainables.core.learning.learner import Learner
 from trainables.core.learning.minibatches import minibatches, normalized, valid_rows
 from trainables.core.networks.modules import ActorCritic, ModuleOutput
 from trainables.core.policy.policy import Policy
-from trainables.ppo import PPOCoefficients, adapted_kl_coeff, ppo_loss
+from trainables.on_policy import adapted_kl_coeff
+from trainables.ppo import PPOCoefficients, ppo_loss
 from trainables.runtime.envs.make import make_vector_env
 
 PLAIN = PPOCoefficients(clip=0.2, entropy=0.0, kl=0.0, value=0.0, value_clip=None)
@@ -131,17 +132,23 @@ def test_each_module_has_a_kl_coefficient_of_its_own() -> None:
         algo.policies["other"] = algo.get_policy()
         algo.kl_coeffs["other"] = 0.4
         results = {"default_policy": {"kl_after_update": 0.03}, "other": {"kl_after_update": 0.0}}
-        used = {module_id: algo.coefficients(module_id) for module_id in results}
-        for _ in range(2):  # reporting changes nothing
-            metrics = algo.learner_metrics(results, dict.fromkeys(results, 1e-3), used)
-        assert metrics["learner/default_policy/curr_kl_coeff"] == 0.2
-        assert metrics["learner/other/curr_kl_coeff"] == 0.4
-        algo.adapt_kl(results)
+        assert [algo.coefficients(module_id).kl for module_id in results] == [0.2, 0.4]
+        algo.kl_coeffs.adapt(results)
         assert algo.kl_coeffs == {"default_policy": pytest.approx(0.3), "other": 0.2}
         stored, expected = algo.get_learned_state(), dict(algo.kl_coeffs)
-        algo.kl_coeffs = dict.fromkeys(algo.policies, 9.0)
+        algo.kl_coeffs.update(dict.fromkeys(algo.policies, 9.0))
         algo.set_learned_state(stored)
         assert algo.kl_coeffs == expected
+
+
+def test_what_is_reported_is_the_coefficient_of_the_update() -> None:
+    config = PPOConfig(env="CartPole-v1", use_kl_loss=True, kl_coeff=0.2, kl_target=1e-9)
+    config.update_from_dict({"train_batch_size_per_learner": 64, "minibatch_size": 32, "seed": 0})
+    with PPO(config) as algo:
+        for expected in (0.2, 0.3):  # each time the policy has moved far beyond the target
+            metrics = algo.training_step()
+            name = "learner/default_policy/curr_kl_coeff"
+            assert metrics[name] == pytest.approx(expected)
 
 
 def test_advantages_are_normalised_per_minibatch() -> None:

@@ -26,7 +26,8 @@ from trainables.core.learning.ranks import ALONE, Ranks
 from trainables.core.learning.returns import moments
 from trainables.core.networks.modules import PolicyModule
 from trainables.core.policy.policy import Policy
-from trainables.ppo import PPO, PPOCoefficients, ppo_loss, ppo_update
+from trainables.on_policy import on_policy_update
+from trainables.ppo import PPO, PPOCoefficients, ppo_loss
 from trainables.runtime.envs.make import make_vector_env
 from trainables.runtime.learners.group import LearnerWorker
 from trainables.runtime.sampling.env_runner import EnvRunner
@@ -96,7 +97,9 @@ def test_several_learners_learn_what_one_does(training: dict[str, Any], size: in
         edges = np.linspace(0, NUM_SLOTS, ranks.size + 1).round().astype(int)
         part = rollout.slots(edges[ranks.rank], edges[ranks.rank + 1])
         for _ in range(2):
-            metrics = ppo_update(worker, {"p": part}, {"p": 3e-3}, {"p": COEFFICIENTS}, PPO)["p"]
+            metrics = on_policy_update(worker, {"p": part}, {"p": 3e-3}, {"p": COEFFICIENTS}, PPO)[
+                "p"
+            ]
         return weights(worker), metrics
 
     alone, expected = learn(ALONE)
@@ -135,14 +138,14 @@ def test_noise_beside_large_values_stays_small(
         seen.append(batch["advantages"])
         return ppo_loss(output, batch, *rest)
 
-    monkeypatch.setattr("trainables.ppo.with_advantages", solved)
+    monkeypatch.setattr("trainables.on_policy.with_advantages", solved)
     monkeypatch.setattr("trainables.ppo.ppo_loss", recorded)
 
     def learn(ranks: Ranks) -> dict[str, float]:
         worker = make_worker(config, env, ranks)
         edges = np.linspace(0, NUM_SLOTS, ranks.size + 1).round().astype(int)
         part = rollout.slots(edges[ranks.rank], edges[ranks.rank + 1])
-        return ppo_update(worker, {"p": part}, {"p": 3e-3}, {"p": COEFFICIENTS}, PPO)["p"]
+        return on_policy_update(worker, {"p": part}, {"p": 3e-3}, {"p": COEFFICIENTS}, PPO)["p"]
 
     for metrics in on_ranks(size, learn) if size > 1 else [learn(ALONE)]:
         assert metrics["advantage_std"] == pytest.approx(1e-3, rel=0.1)
@@ -160,7 +163,7 @@ def test_ranks_stay_equal_to_the_bit_and_reduce_gradients_once() -> None:
         worker = make_worker(config, env, ranks)
         part = rollout.slots(*((0, 1) if ranks.rank == 0 else (1, NUM_SLOTS)))  # one has few rows
         before = ranks.num_sums  # type: ignore[attr-defined]
-        ppo_update(worker, {"p": part}, {"p": 3e-3}, {"p": COEFFICIENTS}, PPO)
+        on_policy_update(worker, {"p": part}, {"p": 3e-3}, {"p": COEFFICIENTS}, PPO)
         return weights(worker), ranks.num_sums - before  # type: ignore[attr-defined]
 
     (one, sums), (two, _) = on_ranks(2, learn)
@@ -239,7 +242,7 @@ def test_a_rank_without_a_valid_row_takes_part(model: dict[str, Any]) -> None:
     def learn(ranks: Ranks) -> Tensor:
         worker = make_worker(config, env, ranks)
         part = rollout.without_steps() if ranks.rank else rollout
-        ppo_update(worker, {"p": part}, {"p": 3e-3}, {"p": COEFFICIENTS}, PPO)
+        on_policy_update(worker, {"p": part}, {"p": 3e-3}, {"p": COEFFICIENTS}, PPO)
         return weights(worker)
 
     alone = learn(ALONE)
