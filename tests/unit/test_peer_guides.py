@@ -20,13 +20,13 @@ from experiments.spec.schema import SweepSpec
 from trainables import Algorithm
 from trainables.core.config.callbacks import HOOKS
 from trainables.core.config.reference.compatibility import ALIASES
+from trainables.core.config.reference.worker_calls import CallsWorkers
 from trainables.core.policy.calls.model_view import QModelView
 from trainables.core.policy.policy import Policy
 from trainables.core.reported_metrics import MODULE, OLDER
 from trainables.registry import algorithm_names, get_algorithm
 from trainables.runtime.callbacks.episode import Episode
 from trainables.runtime.sampling.env_runner import EnvRunner
-from trainables.runtime.sampling.worker_calls import CallsWorkers
 
 GUIDES = ["from_rllib", "from_stable_baselines3", "from_cleanrl"]
 

@@ -11,11 +11,11 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.bundles import EVALUATION_ENV_RUNNERS
 from trainables.runtime.actors.group import ActorGroup, ActorHung, Reply
+from trainables.runtime.actors.remote_workers import RemoteWorkers
 from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.evaluation.plan import warn_of_idle_actors
 from trainables.runtime.evaluation.runner import EvaluationActor, EvaluationRunner, Task
 from trainables.runtime.sampling.module_slots import ModuleSlots
-from trainables.runtime.sampling.remote_workers import RemoteWorkers
 
 logger = logging.getLogger("trainables")
 

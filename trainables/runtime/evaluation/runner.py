@@ -13,6 +13,7 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.features import feature
 from trainables.core.logs import is_debug, logger, set_log_level
 from trainables.core.policy.policy import Policy
+from trainables.runtime.actors.worker_actor import Recipes, States, WorkerActor, made_policies
 from trainables.runtime.callbacks.hooks import hooks_of
 from trainables.runtime.envs.kinds import AgentSlots, AnyVectorEnv
 from trainables.runtime.envs.make import EnvContext, evaluation_options, make_slots
@@ -22,7 +23,6 @@ from trainables.runtime.evaluation.result import EvaluationResult
 from trainables.runtime.process_environment import num_threads
 from trainables.runtime.sampling.endless import longest_evaluated
 from trainables.runtime.sampling.module_slots import ModuleSlots
-from trainables.runtime.sampling.worker_actor import Recipes, States, WorkerActor, made_policies
 from trainables.runtime.sampling.workers import Worker
 
 T = TypeVar("T")

@@ -14,12 +14,12 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.exploration import of_env_runner
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.bundles import ENV_RUNNERS
+from trainables.runtime.actors.env_runner_actor import EnvRunnerActor, RunnerPlan
 from trainables.runtime.actors.group import ActorGroup, Reply
+from trainables.runtime.actors.remote_workers import RemoteWorkers
 from trainables.runtime.offline.output import OutputPlan
-from trainables.runtime.sampling.actor import EnvRunnerActor, RunnerPlan
 from trainables.runtime.sampling.group import EnvRunnerGroup, Sample, child_seed, tasks_of
 from trainables.runtime.sampling.module_slots import ModuleSlots
-from trainables.runtime.sampling.remote_workers import RemoteWorkers
 from trainables.runtime.sampling.sampling_worker import SamplingWorker
 
 T = TypeVar("T")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import numpy as np
 
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
+from trainables.core.config.reference.worker_calls import CallsWorkers
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.all_slots import each_env
 from trainables.runtime.envs.slots import EnvContext
 from trainables.runtime.sampling.module_slots import ModuleSlots
-from trainables.runtime.sampling.worker_calls import CallsWorkers
 
 T = TypeVar("T")
 

@@ -11,10 +11,10 @@ import pytest
 from fakes import CrashingEnv
 
 from trainables import Callbacks, PPOConfig
+from trainables.core.config.reference.worker_calls import CallsWorkers
 from trainables.core.errors import ConfigError
 from trainables.runtime.callbacks.callbacks import CallbackError
 from trainables.runtime.envs.slots import EnvContext
-from trainables.runtime.sampling.worker_calls import CallsWorkers
 
 
 class Told(gym.Env):

@@ -12,6 +12,7 @@ from gymnasium.vector import VectorEnv
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.logs import logger, set_log_level
+from trainables.runtime.actors.worker_actor import Recipes, States, WorkerActor, made_policies
 from trainables.runtime.envs.all_slots import set_tasks
 from trainables.runtime.envs.make import env_name, make_slots, training_options
 from trainables.runtime.offline.output import OutputPlan
@@ -19,7 +20,6 @@ from trainables.runtime.process_environment import num_threads
 from trainables.runtime.sampling.env_runner import make_env_runner
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.sampling_worker import SampleReport, SamplingWorker
-from trainables.runtime.sampling.worker_actor import Recipes, States, WorkerActor, made_policies
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from trainables.runtime.actors.bundles import Bundles
 from trainables.runtime.actors.faults import FaultTolerance, FaultTolerantActors
 from trainables.runtime.actors.group import ActorFailure, ActorGroup, Reply
 from trainables.runtime.actors.process import ActorOptions
+from trainables.runtime.actors.worker_actor import change_made_policies
 from trainables.runtime.sampling.module_slots import ModuleSlots
-from trainables.runtime.sampling.worker_actor import change_made_policies
 from trainables.runtime.sampling.workers import R, WorkerGroup
 
 T = TypeVar("T")
