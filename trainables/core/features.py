@@ -136,6 +136,8 @@ FEATURES: dict[str, Known] = {
     "export": Known("trainables.lifecycle.exporting"),
     "no_env": Known("trainables.lifecycle.no_env"),
     "restoring": Known("trainables.lifecycle.restoring.feature"),
+    "tasks": Known("trainables.runtime.envs.curriculum"),
+    "env_checks": Known("trainables.runtime.envs.checks"),
     "games": Known("trainables.runtime.envs.games.known"),
     "league": Known("trainables.runtime.league.feature", lambda config: config.league is not None),
     "offline": Known("trainables.runtime.offline.feature"),

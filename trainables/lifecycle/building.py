@@ -10,11 +10,10 @@ from typing import Any
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.errors import ConfigError
-from trainables.core.features import feature_settings
+from trainables.core.features import feature, feature_settings
 from trainables.core.policy.policy import Policy
 from trainables.lifecycle.spaces import Spaces
 from trainables.runtime.devices import learner_device
-from trainables.runtime.envs.all_slots import check_tasks
 from trainables.runtime.envs.kinds import AgentSlots, AnyVectorEnv
 from trainables.runtime.envs.make import EnvContext, env_name, make_slots, training_options
 from trainables.runtime.process_environment import num_threads
@@ -64,7 +63,7 @@ def make_env(
             # Also where one policy acts for all of them.
             feature_settings("agents").refuse_for_several_agents(config)
         elif config.env_task_fn is not None:
-            check_tasks(env, env_name(config.env))
+            feature("tasks").check(env, env_name(config.env))
         validate(env, EnvContext(config.env_config))
     except BaseException:
         env.close()

@@ -13,7 +13,7 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.logs import logger, set_log_level
 from trainables.runtime.actors.worker_actor import Recipes, States, WorkerActor, made_policies
-from trainables.runtime.envs.all_slots import set_tasks
+from trainables.runtime.envs.curriculum import set_tasks
 from trainables.runtime.envs.make import env_name, make_slots, training_options
 from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.process_environment import num_threads

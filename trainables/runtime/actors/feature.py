@@ -58,6 +58,12 @@ class Actors(Feature):
             config, policies, seed, video_folder, existing, module_slots, output
         )
 
+    def local_worker(self, *args: Any) -> Any:
+        """Return the trial's own copy of what env runners in actors have; see `LocalWorker`."""
+        from trainables.runtime.actors.remote_workers import LocalWorker
+
+        return LocalWorker(*args)
+
     def slots(self, makers: Sequence[Any]) -> Any:
         """Return slots in processes of their own (`remote_worker_envs`); see `RemoteVectorEnv`.
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import ray
 
 from trainables.core.config.config import AlgorithmConfig
+from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.bundles import Bundles
 from trainables.runtime.actors.faults import FaultTolerance, FaultTolerantActors
 from trainables.runtime.actors.group import ActorFailure, ActorGroup, Reply
 from trainables.runtime.actors.process import ActorOptions
 from trainables.runtime.actors.worker_actor import change_made_policies
 from trainables.runtime.sampling.module_slots import ModuleSlots
-from trainables.runtime.sampling.workers import R, WorkerGroup
+from trainables.runtime.sampling.workers import R, Worker, WorkerGroup
 
 T = TypeVar("T")
 
@@ -144,3 +145,53 @@ class RemoteWorkers(WorkerGroup[R]):
         bundles = Bundles(config)
         options = bundles.options(cls._role, cls._num_threads)
         return bundles.roles[cls._role].count, options, config.env_runner_restore_timeout_s
+
+
+class LocalWorker(Worker):
+    """The trial's own copy of what env runners in actors have; it has no environment.
+
+    Its policies are the learner's: what is set here is learned from, and reaches the env runners
+    with the next `sync_weights`.
+
+    Args:
+        config: The algorithm's config.
+        policies: The learner's policies by module id.
+        weights_version: The version of their weights, as the group counts them.
+        push_policies: Lets learners in actors take over what has been set here.
+
+    Attributes:
+        worker_index: 0, the index of the trial's own process.
+    """
+
+    worker_index = 0
+    env = None
+    num_envs = 0
+
+    def __init__(
+        self,
+        config: AlgorithmConfig,
+        policies: dict[str, Policy],
+        weights_version: int,
+        push_policies: Callable[[Collection[str]], None] | None = None,
+    ):
+        self.config, self.policies, self.weights_version = config, policies, weights_version
+        self.push_policies = push_policies
+
+    def foreach_env(self, function: Callable[[Any], T]) -> list[T]:
+        """Return nothing: the environments are those of the actors."""
+        return []
+
+    def foreach_env_with_context(self, function: Callable[[Any, Any], T]) -> list[T]:
+        """Return nothing: the environments are those of the actors."""
+        return []
+
+    if not TYPE_CHECKING:  # for mypy every attribute would then exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Say where to look for what only a worker with an environment has."""
+            if name.startswith("_") or name == "config":  # also while it is made or copied
+                raise AttributeError(name)
+            raise AttributeError(
+                f"local_worker().{name} does not exist: the environments are those of the "
+                "actors; ask them with workers.foreach_worker(function)"
+            )

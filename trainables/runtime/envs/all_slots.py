@@ -9,14 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
-from trainables.runtime.envs.curriculum import can_set_task, no_set_task, set_task
 from trainables.runtime.envs.slots import EnvContext
 from trainables.runtime.envs.sub_environment import SubEnvironment, layers, users_env
 from trainables.runtime.random_streams import draw_seed, draw_seeds
 
 T = TypeVar("T")
-
-TaskFunction = Callable[[dict[str, Any], Any, EnvContext], Any]
 
 
 class OwnVectorEnv(VectorEnv):
@@ -113,50 +110,6 @@ def each_env(
         function(users_env(slot), _context(slot, index, context))
         for index, slot in enumerate(env.envs)
     ]
-
-
-def check_tasks(env: VectorEnv, name: str) -> None:
-    """Raise `ConfigError` unless the tasks of an environment can be set."""
-    if isinstance(env, SlotsApart):
-        can = env.can_set_tasks()
-    else:
-        can = can_set_task(env.envs[0] if isinstance(env, SyncVectorEnv) else env)
-    if not can:
-        raise no_set_task(f"env {name!r}")
-
-
-def choose_tasks(
-    env: VectorEnv, task_fn: TaskFunction, result: dict[str, Any], context: EnvContext
-) -> list[Any]:
-    """Ask for the task of each slot, and set it.
-
-    Args:
-        env: A class of vector environments of the user has one task for all its slots.
-        task_fn: Called with the result, the slot's environment and its context.
-        result: The result of the last training iteration.
-        context: What a vector environment of the user was made with.
-
-    Returns:
-        The tasks.
-    """
-    if isinstance(env, SlotsApart):
-        return env.choose_tasks(task_fn, result)
-    tasks = each_env(env, lambda slot, its: task_fn(result, slot, its), context)
-    set_tasks(env, tasks)
-    return tasks
-
-
-def set_tasks(env: VectorEnv, tasks: Sequence[Any]) -> None:
-    """Set the task of each slot; with other numbers of slots they are dealt out in turn."""
-    if not isinstance(env, (SlotsApart, SyncVectorEnv)):
-        set_task(env, tasks[0])
-        return
-    dealt = [tasks[slot % len(tasks)] for slot in range(env.num_envs)]
-    if isinstance(env, SlotsApart):
-        env.set_tasks(dealt)
-        return
-    for slot, task in zip(env.envs, dealt, strict=True):
-        set_task(slot, task)
 
 
 def count_restarts(env: VectorEnv) -> int:

@@ -15,6 +15,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 from trainables.core.errors import ConfigError
+from trainables.core.features import Feature
 from trainables.runtime.envs.kinds import (
     answers_for_several,
     derive_it,
@@ -240,3 +241,18 @@ def global_randomness_kept() -> Iterator[None]:
     finally:
         np.random.set_state(numpy_state)
         random.setstate(python_state)
+
+
+class EnvChecks(Feature):
+    """Checks of environments that are none of gymnasium's own."""
+
+    def check_slot(self, env: gym.Env, name: str, mask_key: str) -> None:
+        """Check the environment of one slot; see `check_env`."""
+        check_env(env, name, mask_key)
+
+    def check_all(self, env: VectorEnv, name: str, mask_key: str) -> None:
+        """Check a class of vector environments; see `check_vector_env`."""
+        check_vector_env(env, name, mask_key)
+
+
+FEATURE = EnvChecks()

@@ -18,7 +18,6 @@ from trainables.core.data.team import PLAYS_AS_TEAM
 from trainables.core.errors import ConfigError
 from trainables.core.features import feature
 from trainables.core.suggestions import suggestion
-from trainables.runtime.envs.checks import check_vector_env
 from trainables.runtime.envs.kinds import AnyVectorEnv, SeveralAgents, is_named_for_several
 from trainables.runtime.envs.slots import (
     LIMIT,
@@ -265,7 +264,7 @@ def _make(first: SlotMaker, num_envs: int) -> VectorEnv:
         made: VectorEnv = vector_class(num_envs=num_envs, **first.env_config)
         if options.check:
             try:
-                check_vector_env(made, first.name, options.mask_key)
+                feature("env_checks").check_all(made, first.name, options.mask_key)
             except BaseException:
                 made.close()
                 raise

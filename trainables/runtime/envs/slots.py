@@ -21,7 +21,6 @@ from gymnasium.wrappers import TimeLimit
 from trainables.core.errors import ConfigError
 from trainables.core.features import feature
 from trainables.core.suggestions import nearest_name
-from trainables.runtime.envs.checks import check_env
 from trainables.runtime.envs.kinds import has_several_agents, one_is_wanted
 from trainables.runtime.envs.sub_environment import SubEnvironment
 
@@ -163,7 +162,7 @@ class SlotMaker:
         env: gym.Env = SubEnvironment(self)
         try:
             if options.check and first and not self.is_stock:
-                check_env(env, self.name, options.mask_key)
+                feature("env_checks").check_slot(env, self.name, options.mask_key)
             if options.video is not None and self._renders:
                 video = options.video.of_slot(self.vector_index)
                 env = feature("video").recorded(env, video, self.name)

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from trainables.runtime.envs.curriculum import set_task
+from trainables.core.features import feature
 from trainables.runtime.random_streams import draw_seeds
 
 logger = logging.getLogger("trainables")
@@ -96,7 +96,7 @@ class SubEnvironment(gym.Wrapper):
 
     def set_task(self, task: Any) -> None:
         """Set the task of this environment and of those that replace it."""
-        set_task(self.env, task)
+        feature("tasks").set_one(self.env, task)
         self._task = task
 
     def _replace(self, what: str, error: Exception) -> tuple[Any, dict[str, Any]]:
@@ -128,7 +128,7 @@ class SubEnvironment(gym.Wrapper):
         self.context = self._maker.context()
         self.env = self._maker.make_inner(self.context)
         if self._task is not None:
-            set_task(self.env, self._task)
+            feature("tasks").set_one(self.env, self._task)
         self.env.action_space.seed(action_seed)
         obs, info = self.env.reset(seed=reset_seed)
         self._check(obs)

@@ -12,11 +12,11 @@ from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.make import env_name, make_slots
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.evaluation.agents_watch import AgentsWatch
+from trainables.runtime.evaluation.endless import LONGEST_EVALUATED
 from trainables.runtime.evaluation.plan import EvaluationPlan, part_seed
 from trainables.runtime.evaluation.play_agents import play_agents
 from trainables.runtime.evaluation.result import NOTHING, EvaluationResult
 from trainables.runtime.random_streams import random_streams
-from trainables.runtime.sampling.endless import LONGEST_EVALUATED
 
 SEVERAL_AGENTS = "several_agents"
 """Key of a policy's metadata: settings with which all policies of its run play together."""

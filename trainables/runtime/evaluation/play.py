@@ -24,12 +24,12 @@ from trainables.runtime.envs.all_slots import reset_seeds, reset_with_infos
 from trainables.runtime.envs.make import EnvName, EnvOptions, make_played_slots
 from trainables.runtime.envs.sub_environment import RESTARTS
 from trainables.runtime.envs.video import Video, end_video
+from trainables.runtime.evaluation.endless import LONGEST_EVALUATED, EvaluationWatch
 from trainables.runtime.evaluation.plan import EvaluationPlan, part_seed
 from trainables.runtime.evaluation.result import EvaluationResult
 from trainables.runtime.evaluation.watch import Outcome, PlayedStep, Watch
 from trainables.runtime.random_streams import random_streams
 from trainables.runtime.sampling.acting import SlotActor
-from trainables.runtime.sampling.endless import LONGEST_EVALUATED, EvaluationWatch
 from trainables.runtime.sampling.module_slots import (
     ModuleSlots,
     SlotsOf,

@@ -15,13 +15,13 @@ from trainables.runtime.callbacks.custom_metrics import MetricsLogger
 from trainables.runtime.callbacks.hooks import Hooks
 from trainables.runtime.envs.multi_agent.vector_env import AgentsVectorEnv
 from trainables.runtime.evaluation.agents_watch import AgentsWatch
+from trainables.runtime.evaluation.endless import EvaluationWatch
 from trainables.runtime.evaluation.result import EvaluationResult
 from trainables.runtime.evaluation.watch import Outcome
 from trainables.runtime.random_streams import draw_seed
 from trainables.runtime.sampling.agents.agent_hooks import acting_policies, agent_hooks
 from trainables.runtime.sampling.agents.agent_lanes import AgentLanes
 from trainables.runtime.sampling.agents.episode_book import EpisodeBook, log_returns
-from trainables.runtime.sampling.endless import EvaluationWatch
 
 _STEPS_AT_ONCE = 64  # of which columns are made; nobody keeps them
 

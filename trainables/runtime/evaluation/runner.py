@@ -17,11 +17,11 @@ from trainables.runtime.actors.worker_actor import Recipes, States, WorkerActor,
 from trainables.runtime.callbacks.hooks import hooks_of
 from trainables.runtime.envs.kinds import AgentSlots, AnyVectorEnv
 from trainables.runtime.envs.make import EnvContext, evaluation_options, make_slots
+from trainables.runtime.evaluation.endless import longest_evaluated
 from trainables.runtime.evaluation.plan import EvaluationPlan, Part, part_seed
 from trainables.runtime.evaluation.play import play_episodes
 from trainables.runtime.evaluation.result import EvaluationResult
 from trainables.runtime.process_environment import num_threads
-from trainables.runtime.sampling.endless import longest_evaluated
 from trainables.runtime.sampling.module_slots import ModuleSlots
 from trainables.runtime.sampling.workers import Worker
 

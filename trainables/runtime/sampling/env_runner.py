@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,8 @@ from trainables.core.policy.policy import Policy
 from trainables.runtime.callbacks.hooks import episode_hooks
 from trainables.runtime.envs.all_slots import (
     SlotsApart,
-    TaskFunction,
-    choose_tasks,
     count_restarts,
     reset_with_infos,
-    set_tasks,
 )
 from trainables.runtime.envs.kinds import AgentSlots, AnyVectorEnv
 from trainables.runtime.envs.state import get_env_state, set_env_state
@@ -248,13 +245,14 @@ class EnvRunner(SamplingWorker):
             self._hooks.forget()  # what callbacks know of the running episodes was not saved
         return True
 
-    def choose_tasks(self, task_fn: TaskFunction, result: dict[str, Any]) -> list[Any]:
+    def choose_tasks(self, task_fn: Callable[..., Any], result: dict[str, Any]) -> list[Any]:
         """Ask for each slot's task and set it; return the tasks."""
-        return choose_tasks(self.env, task_fn, result, self._context)
+        tasks: list[Any] = feature("tasks").choose(self.env, task_fn, result, self._context)
+        return tasks
 
     def set_tasks(self, tasks: list[Any]) -> None:
         """Set each slot's task."""
-        set_tasks(self.env, tasks)
+        feature("tasks").set(self.env, tasks)
 
     def end_output(self) -> None:
         """Write what has been sampled and is not in whole files yet; record no more.

@@ -16,7 +16,6 @@ from trainables.core.data.batch import Rollout
 from trainables.core.data.stored import from_store, to_store
 from trainables.core.policy.filter import RunningMoments
 from trainables.core.policy.policy import Policy
-from trainables.runtime.envs.all_slots import TaskFunction
 from trainables.runtime.envs.kinds import AnyVectorEnv
 from trainables.runtime.sampling.env_runner import make_env_runner
 from trainables.runtime.sampling.module_slots import ModuleSlots
@@ -98,11 +97,8 @@ class EnvRunnerGroup(WorkerGroup[SamplingWorker]):
             of_module = {index: part[m] for index, part in parts.items() if m in part}
             if not of_module:
                 continue  # those that have slots of it have failed
-            like = next(iter(of_module.values()))
-            if all_columns and len(of_module) < len(parts):
-                of_module |= self._waiting(m, like, parts.keys() - of_module.keys())
-            if all_columns and len(parts) < self.num_env_runners:
-                of_module |= self._blanks(m, like, parts)
+            if all_columns:
+                of_module = self._with_silent(m, of_module, parts)
             rollout = Rollout.concatenate([of_module[index] for index in sorted(of_module)])
             joined[m] = self._in_place(m, of_module, rollout)
         return joined, episodes
@@ -125,37 +121,17 @@ class EnvRunnerGroup(WorkerGroup[SamplingWorker]):
             return joined
         return replace(joined, follows=np.zeros_like(joined.follows))
 
-    def _waiting(self, module_id: str, like: Rollout, silent: set[int]) -> dict[int, Rollout]:
-        """Return rollouts in which no time goes by, of env runners all of whose agents waited.
+    def _with_silent(
+        self, module_id: str, of_module: dict[int, Rollout], sampled: Collection[int]
+    ) -> dict[int, Rollout]:
+        """Return rollouts of a module with those of env runners that have sampled nothing of it.
 
         Args:
             module_id: The module that they are of.
-            like: One of another env runner.
-            silent: The indices of the env runners that have sampled, and nothing of the module.
+            of_module: The rollouts by index of the env runner.
+            sampled: The indices of the env runners that have sampled.
         """
-        nothing = np.zeros(1, np.int64)
-        column = replace(like.slots(0, 1).without_steps(), lengths=nothing, follows=nothing == 0)
-        return {
-            index: Rollout.concatenate([column] * width)
-            for index, width in self._widths.get(module_id, {}).items()
-            if index in silent and width
-        }
-
-    def _blanks(self, module_id: str, like: Rollout, parts: Collection[int]) -> dict[int, Rollout]:
-        """Return rollouts without a valid row in place of those of env runners that failed.
-
-        Args:
-            module_id: The module that they are of.
-            like: One of another env runner.
-            parts: The indices of the env runners that did not fail.
-        """
-        blanks = {}
-        for index in set(range(1, self.num_env_runners + 1)) - set(parts):
-            slots = self._module_slots.of(index, self._config.num_envs_per_env_runner)
-            if module_id in slots:
-                column = like.slots(0, 1).without_steps()
-                blanks[index] = Rollout.concatenate([column] * len(slots[module_id]))
-        return blanks
+        return of_module
 
     @abstractmethod
     def _sample_each(self) -> list[Sample]:
@@ -206,7 +182,7 @@ class EnvRunnerGroup(WorkerGroup[SamplingWorker]):
 
     # ------------------------------------------------------------------ tasks
 
-    def choose_tasks(self, task_fn: TaskFunction, result: dict[str, Any]) -> None:
+    def choose_tasks(self, task_fn: Callable[..., Any], result: dict[str, Any]) -> None:
         """Ask for the task of every slot of every env runner, and set it."""
         chosen = self._ask_all(methodcaller("choose_tasks", task_fn, result))
         before = self.tasks or [tasks for tasks in chosen if tasks is not None]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from operator import attrgetter, methodcaller
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ import ray
 
 from trainables.core.config.config import AlgorithmConfig
 from trainables.core.config.exploration import of_env_runner
+from trainables.core.data.batch import Rollout
 from trainables.core.policy.policy import Policy
 from trainables.runtime.actors.bundles import ENV_RUNNERS
 from trainables.runtime.actors.env_runner_actor import EnvRunnerActor, RunnerPlan
@@ -155,6 +157,49 @@ class RemoteEnvRunnerGroup(RemoteWorkers[SamplingWorker], EnvRunnerGroup):
             total = self._config.num_env_runners
             exploration = {m: of_env_runner(v, index, total) for m, v in exploration.items()}
         return (self._fragment_lengths[index], exploration, *self._weights_for(index))
+
+    def _with_silent(
+        self, module_id: str, of_module: dict[int, Rollout], sampled: Collection[int]
+    ) -> dict[int, Rollout]:
+        like = next(iter(of_module.values()))
+        found = dict(of_module)
+        if len(of_module) < len(sampled):
+            found |= self._waiting(module_id, like, {*sampled} - {*of_module})
+        if len(sampled) < self.num_env_runners:
+            found |= self._blanks(module_id, like, sampled)
+        return found
+
+    def _waiting(self, module_id: str, like: Rollout, silent: set[int]) -> dict[int, Rollout]:
+        """Return rollouts in which no time goes by, of env runners all of whose agents waited.
+
+        Args:
+            module_id: The module that they are of.
+            like: One of another env runner.
+            silent: The indices of the env runners that have sampled, and nothing of the module.
+        """
+        nothing = np.zeros(1, np.int64)
+        column = replace(like.slots(0, 1).without_steps(), lengths=nothing, follows=nothing == 0)
+        return {
+            index: Rollout.concatenate([column] * width)
+            for index, width in self._widths.get(module_id, {}).items()
+            if index in silent and width
+        }
+
+    def _blanks(self, module_id: str, like: Rollout, parts: Collection[int]) -> dict[int, Rollout]:
+        """Return rollouts without a valid row in place of those of env runners that failed.
+
+        Args:
+            module_id: The module that they are of.
+            like: One of another env runner.
+            parts: The indices of the env runners that did not fail.
+        """
+        blanks = {}
+        for index in set(range(1, self.num_env_runners + 1)) - set(parts):
+            slots = self._module_slots.of(index, self._config.num_envs_per_env_runner)
+            if module_id in slots:
+                column = like.slots(0, 1).without_steps()
+                blanks[index] = Rollout.concatenate([column] * len(slots[module_id]))
+        return blanks
 
     # ------------------------------------------------------------------ functions
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,6 @@ from trainables.core.logs import is_debug, logger, shapes
 from trainables.core.policy.filter import RunningMoments
 from trainables.runtime.callbacks.custom_metrics import Logged, MetricsLogger, extend
 from trainables.runtime.callbacks.hooks import hooks_of
-from trainables.runtime.envs.all_slots import TaskFunction
 from trainables.runtime.sampling.recording import SlotRecorder
 from trainables.runtime.sampling.workers import Worker
 
@@ -119,7 +119,7 @@ class SamplingWorker(Worker):
         """
 
     @abstractmethod
-    def choose_tasks(self, task_fn: TaskFunction, result: dict[str, Any]) -> list[Any]:
+    def choose_tasks(self, task_fn: Callable[..., Any], result: dict[str, Any]) -> list[Any]:
         """Ask for each slot's task and set it; return the tasks."""
 
     @abstractmethod

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import numpy as np
 
 from trainables.core.config.config import DEFAULT_MODULE_ID, AlgorithmConfig
-from trainables.core.config.reference.worker_calls import CallsWorkers
+from trainables.core.features import feature
 from trainables.core.policy.policy import Policy
 from trainables.runtime.envs.all_slots import each_env
 from trainables.runtime.envs.slots import EnvContext
@@ -165,60 +165,10 @@ class Worker:
         return EnvContext(config.env_config, self.worker_index, 0, config.num_env_runners)
 
 
-class LocalWorker(Worker):
-    """The trial's own copy of what env runners in actors have; it has no environment.
-
-    Its policies are the learner's: what is set here is learned from, and reaches the env runners
-    with the next `sync_weights`.
-
-    Args:
-        config: The algorithm's config.
-        policies: The learner's policies by module id.
-        weights_version: The version of their weights, as the group counts them.
-        push_policies: Lets learners in actors take over what has been set here.
-
-    Attributes:
-        worker_index: 0, the index of the trial's own process.
-    """
-
-    worker_index = 0
-    env = None
-    num_envs = 0
-
-    def __init__(
-        self,
-        config: AlgorithmConfig,
-        policies: dict[str, Policy],
-        weights_version: int,
-        push_policies: Callable[[Collection[str]], None] | None = None,
-    ):
-        self.config, self.policies, self.weights_version = config, policies, weights_version
-        self.push_policies = push_policies
-
-    def foreach_env(self, function: Callable[[Any], T]) -> list[T]:
-        """Return nothing: the environments are those of the actors."""
-        return []
-
-    def foreach_env_with_context(self, function: Callable[[Any, Any], T]) -> list[T]:
-        """Return nothing: the environments are those of the actors."""
-        return []
-
-    if not TYPE_CHECKING:  # for mypy every attribute would then exist
-
-        def __getattr__(self, name: str) -> Any:
-            """Say where to look for what only a worker with an environment has."""
-            if name.startswith("_") or name == "config":  # also while it is made or copied
-                raise AttributeError(name)
-            raise AttributeError(
-                f"local_worker().{name} does not exist: the environments are those of the "
-                "actors; ask them with workers.foreach_worker(function)"
-            )
-
-
 R = TypeVar("R", bound=Worker)
 
 
-class WorkerGroup(CallsWorkers, ABC, Generic[R]):
+class WorkerGroup(ABC, Generic[R]):
     """All workers of one kind that an algorithm has: one in this process, or actors, or none.
 
     This is a group without actors, whose worker shares the learner's policies; `RemoteWorkers`
@@ -238,6 +188,19 @@ class WorkerGroup(CallsWorkers, ABC, Generic[R]):
     """
 
     local_env_runner: R | None = None
+
+    if TYPE_CHECKING:  # by the reference's names, see `CallsWorkers`
+        foreach_worker: Callable[..., list[Any]]
+        foreach_worker_with_id: Callable[..., list[Any]]
+        foreach_worker_with_index: Callable[..., list[Any]]
+        foreach_env: Callable[..., list[list[Any]]]
+        foreach_env_with_context: Callable[..., list[list[Any]]]
+        foreach_policy: Callable[..., list[Any]]
+    else:  # for mypy every attribute would then exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a call by the reference's names, or say what to call in its place."""
+            return feature("reference").worker_call(self, name)
 
     def __init__(
         self,
@@ -350,12 +313,14 @@ class WorkerGroup(CallsWorkers, ABC, Generic[R]):
         runner = self.local_env_runner
         return [] if runner is None else [function(runner) for _ in indices]
 
-    def local_worker(self) -> R | LocalWorker:
+    def local_worker(self) -> Any:
         """Return the trial's own worker: the one in process, or the actors' master copy."""
         if self.local_env_runner is not None:
             self.local_env_runner.push_policies = self.push_policies
             return self.local_env_runner
-        return LocalWorker(self._config, self._policies, self.weights_version, self.push_policies)
+        return feature("actors").local_worker(
+            self._config, self._policies, self.weights_version, self.push_policies
+        )
 
     # ------------------------------------------------------------------ the end
 

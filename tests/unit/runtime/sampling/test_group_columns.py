@@ -8,11 +8,12 @@ import numpy as np
 from replay_cases import Stream
 
 from trainables.core.data.batch import Rollout
-from trainables.runtime.sampling.group import EnvRunnerGroup, Sample
+from trainables.runtime.sampling.group import Sample
+from trainables.runtime.sampling.remote_group import RemoteEnvRunnerGroup
 from trainables.runtime.sampling.sampling_worker import Episodes
 
 
-class Samples(EnvRunnerGroup):
+class Samples(RemoteEnvRunnerGroup):
     """Two env runners with one agent each, of which one may have nothing to tell."""
 
     num_env_runners = 2
@@ -33,9 +34,6 @@ class Samples(EnvRunnerGroup):
     def next(self, *lengths: int) -> Rollout:
         self.lengths = lengths
         return self.sample(all_columns=True)[0]["m"]
-
-
-Samples.__abstractmethods__ = frozenset()
 
 
 def test_env_runners_whose_agents_all_wait_keep_their_place() -> None:

@@ -13,7 +13,7 @@ from trainables import PPOConfig
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
-from trainables.runtime.sampling.workers import LocalWorker
+from trainables.runtime.actors.remote_workers import LocalWorker
 
 
 def worker(push_policies: Any = None) -> LocalWorker:

@@ -15,6 +15,7 @@ from trainables.core.config.reference import (
     trial_names,
     uncalled_hooks,
     who_has,
+    worker_calls,
 )
 from trainables.core.config.reference.default_config import DefaultConfig
 from trainables.core.features import Feature
@@ -22,6 +23,10 @@ from trainables.core.features import Feature
 
 class Reference(Feature):
     """Knows the names of the reference API, of its older generation and of other libraries."""
+
+    def worker_call(self, group: Any, name: str) -> Any:
+        """Return a method of a group of workers; see `CallsWorkers`."""
+        return worker_calls.worker_call(group, name)
 
     def with_one_name_each(self, config_class: Any, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of a trial, each setting by one name; see `trial_names`."""

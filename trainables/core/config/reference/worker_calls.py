@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 T = TypeVar("T")
@@ -22,7 +23,7 @@ _INSTEAD = {
 
 
 class CallsWorkers:
-    """Part of a group of workers, in process or in actors."""
+    """Methods of a group of workers, in process or in actors, by the reference's names."""
 
     if TYPE_CHECKING:  # what a group has itself
 
@@ -35,13 +36,6 @@ class CallsWorkers:
         ) -> list[T]: ...
 
         def local_worker(self) -> Any: ...
-
-    else:  # for mypy every attribute would then exist
-
-        def __getattr__(self, name: str) -> Any:
-            """Say what to call in the place of what is not there."""
-            hint = f"; {_INSTEAD[name]}" if name in _INSTEAD else ""
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def foreach_worker(
         self,
@@ -102,3 +96,16 @@ class CallsWorkers:
         """
         of_workers = self.foreach_env_runner(lambda worker: worker.foreach_policy(func))
         return [result for results in of_workers for result in results]
+
+
+def worker_call(group: Any, name: str) -> Any:
+    """Return a method of `CallsWorkers` for a group of workers.
+
+    Raises:
+        AttributeError: saying what to call in the place of what is not there.
+    """
+    function = None if name.startswith("_") else vars(CallsWorkers).get(name)
+    if function is None:
+        hint = f"; {_INSTEAD[name]}" if name in _INSTEAD else ""
+        raise AttributeError(f"{type(group).__name__!r} object has no attribute {name!r}{hint}")
+    return MethodType(function, group)

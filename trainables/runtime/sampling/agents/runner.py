@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from trainables.core.config.config import AlgorithmConfig
 from trainables.core.data.batch import Rollout
 from trainables.core.errors import ConfigError
 from trainables.core.policy.policy import Policy
-from trainables.runtime.envs.all_slots import TaskFunction
 from trainables.runtime.envs.multi_agent.vector_env import AgentsStep, AgentsVectorEnv
 from trainables.runtime.offline.output import OutputPlan
 from trainables.runtime.random_streams import draw_seed
@@ -181,7 +180,7 @@ class AgentsEnvRunner(SamplingWorker):
         if output is not None:
             output.close()
 
-    def choose_tasks(self, task_fn: TaskFunction, result: dict[str, Any]) -> list[Any]:
+    def choose_tasks(self, task_fn: Callable[..., Any], result: dict[str, Any]) -> list[Any]:
         """Raise: environments with several agents have no tasks.
 
         Raises:
