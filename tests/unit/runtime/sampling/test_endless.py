@@ -13,9 +13,9 @@ from fakes import EndlessEnv
 from experiments.monitor.episode_watch import EpisodeWatch, is_unknown
 from trainables import PPOConfig
 from trainables.core.errors import ConfigError
+from trainables.runtime.evaluation import endless
 from trainables.runtime.evaluation.endless import longest_evaluated
 from trainables.runtime.evaluation.play import evaluate_policy
-from trainables.runtime.sampling import endless
 from trainables.runtime.sampling.endless import EndlessWatch
 
 NAME = "fakes:EndlessEnv"
