@@ -14,13 +14,31 @@ from torch import Tensor, nn
 
 from trainables.core.config.model import OptimizerConfig
 from trainables.core.errors import ConfigError
-from trainables.core.learning.denormals import FlushedDenormals
 from trainables.core.learning.flat_parameters import (
     FlatParameters,
     collect_gradients,
     zero_gradients,
 )
 from trainables.core.learning.optimizers import check_optimizer, check_storable, step
+
+_SMALLEST = 5e-324  # a denormal number: where those are flushed, it counts as 0
+
+
+class FlushedDenormals:
+    """A context in which this thread's denormal numbers are 0, as `torch.set_flush_denormal` says.
+
+    The moments of a unit that is never active halve and halve until they are denormal, and stay
+    there: an optimiser's step then takes up to seven times as long, and moves no weight by them.
+    Outside of it they are left alone: what environments compute is theirs.
+    """
+
+    def __enter__(self) -> None:
+        self._were_flushed = _SMALLEST * 1.0 == 0.0
+        torch.set_flush_denormal(True)
+
+    def __exit__(self, *_: object) -> None:
+        if not self._were_flushed:
+            torch.set_flush_denormal(False)
 
 
 @dataclass(frozen=True)

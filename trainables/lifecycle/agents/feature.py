@@ -8,6 +8,7 @@ from typing import Any
 from trainables.core.config.agents.agent_mapping import PoliciesToTrain
 from trainables.core.config.policies import check_policy_id
 from trainables.core.features import Feature
+from trainables.core.learning.shared_encoders import SharedEncoders
 from trainables.lifecycle.agents import encoder_sharing
 
 
@@ -56,6 +57,17 @@ class Agents(Feature):
         from trainables.lifecycle.agents.actions import actions
 
         return actions(algorithm, timestep, observations, states, how)
+
+    def encoders_among(
+        self, groups: Sequence[Sequence[str]], policies: Mapping[str, Any]
+    ) -> SharedEncoders:
+        """Return the encoders that policies of a process have in common.
+
+        Args:
+            groups: Ids of policies with one encoder; others may not be in this process.
+            policies: Those that are, by id.
+        """
+        return SharedEncoders([[m for m in group if m in policies] for group in groups], policies)
 
     def begin_with_loaded(
         self, config: Any, policies: Mapping[str, Any], restored: Collection[str]

@@ -18,12 +18,12 @@ from trainables.core.config.policies import config_of_module, encoder_groups
 from trainables.core.data.batch import Batch, Rollout
 from trainables.core.data.stored import LazyMapping
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 from trainables.core.learning.connectors import LearnerConnectors
 from trainables.core.learning.fragments import no_fragments
 from trainables.core.learning.learner import Learner, LossFn
 from trainables.core.learning.part import Parts
 from trainables.core.learning.ranks import ALONE, Ranks
-from trainables.core.learning.shared_encoders import SharedEncoders
 from trainables.core.policy.policy import Policy
 
 logger = logging.getLogger("trainables")
@@ -164,7 +164,8 @@ class LearnerWorker:
         Args:
             module_id: Which module has learned.
         """
-        self._encoders.hand_on(module_id)
+        if self._encoders is not None:
+            self._encoders.hand_on(module_id)
 
     def part_metrics(self, module_id: str) -> dict[str, float]:
         """Return what a module's parts report of the latest `with_parts`, as `<part>/<name>`."""
@@ -244,10 +245,10 @@ class LearnerWorker:
             self.generator.set_state(state["generator"])
 
 
-def _shared_encoders(config: AlgorithmConfig, policies: Mapping[str, Policy]) -> SharedEncoders:
-    """Return the encoders that policies of a process have in common; others may not be there."""
+def _shared_encoders(config: AlgorithmConfig, policies: Mapping[str, Policy]) -> Any:
+    """Return the encoders that policies of a process have in common, None if there are none."""
     groups = encoder_groups(config)
-    return SharedEncoders([[m for m in group if m in policies] for group in groups], policies)
+    return feature("agents").encoders_among(groups, policies) if groups else None
 
 
 def _part_seed(seed: int, module_id: str, name: str) -> int:

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from trainables.core.learning.denormals import FlushedDenormals
 from trainables.core.learning.learner import Learner
+from trainables.core.learning.stepping import FlushedDenormals
 
 _CAN_FLUSH = torch.set_flush_denormal(True)
 torch.set_flush_denormal(False)

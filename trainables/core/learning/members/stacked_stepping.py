@@ -11,9 +11,8 @@ from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 
-from trainables.core.learning.denormals import FlushedDenormals
 from trainables.core.learning.members.stacked_rows import stacked_rows
-from trainables.core.learning.stepping import Stepping
+from trainables.core.learning.stepping import FlushedDenormals, Stepping
 
 _ADAMS: tuple[type[torch.optim.Optimizer], ...] = (torch.optim.Adam, torch.optim.AdamW)
 _CLIPS = ("global_norm", "value")
