@@ -54,8 +54,17 @@ def check_config(document: Document, config_class: Any) -> dict[str, Any]:
         SpecError: A line for each that is not allowed, or one for what they are together.
     """
     config = document.data["config"]
+    try:
+        checked: dict[str, Any] = config_class.check(config)
+    except ValueError as error:
+        raise _config_error(document, config_class, error) from None
+    return checked
+
+
+def _config_error(document: Document, config_class: Any, together: ValueError) -> SpecError:
+    """Return a line for each setting that is not allowed by itself; else what they are together."""
     wrong = []
-    for key, value in config.items():
+    for key, value in document.data["config"].items():
         try:
             config_class.check({key: value})
         except ValueError as error:
@@ -67,12 +76,8 @@ def check_config(document: Document, config_class: Any) -> dict[str, Any]:
             place = blame(value, ("config", key), str(error))
             wrong.append(str(document.error(place, f"config: {error}{hint}")))
     if wrong:
-        raise SpecError("\n".join(wrong))
-    try:
-        checked: dict[str, Any] = config_class.check(config)
-    except ValueError as error:
-        raise document.error(("config",), f"config: {error}") from None
-    return checked
+        return SpecError("\n".join(wrong))
+    return document.error(("config",), f"config: {together}")
 
 
 def blame(value: Any, path: KeyPath, message: str) -> KeyPath:

@@ -262,8 +262,10 @@ class AlgorithmConfig(_Sections):
         for name, kind in _CLASSES.items():  # those that are names are looked at when found
             if isinstance(checked.get(name), type):
                 refuse_uncalled(checked[name], kind)
-        overrides = checked.get("evaluation_config", OF_EVALUATION)
-        is_own = isinstance(overrides, dict) and overrides != OF_EVALUATION
+        overrides = checked.get("evaluation_config")
+        is_own = isinstance(overrides, dict) and not _is_default(
+            cls, "evaluation_config", overrides
+        )
         if is_own and not is_search_domain(overrides):
             checked |= feature_settings("evaluation").checked(cls, overrides, checked)
         return checked
@@ -328,7 +330,8 @@ class AlgorithmConfig(_Sections):
             return object.__setattr__(self, name, value)
         self._refuse_if_frozen(name)
         if _is_default(type(self), name, value):
-            return self._store(name, value)  # checking every one takes most of making a config
+            # Checking every one takes most of making a config.
+            return self._store(name, copy.deepcopy(value))
         if name == "algo_class":
             return self._store("_algo_class", value and checked_algorithm(type(self), value))
         if name == "evaluation_config" and isinstance(value, AlgorithmConfig):
@@ -828,6 +831,16 @@ if not TYPE_CHECKING:  # a field for mypy and for the constructor, which must co
 
 
 def _is_default(cls: type[AlgorithmConfig], name: str, value: Any) -> bool:
-    """Whether a value is the declared default itself, and cannot be changed in place."""
+    """Whether a value is the declared default itself, or a dict or list with the same in it."""
     declared = cls.settings().get(name)
-    return declared is not None and value is declared.default and isinstance(value, _PLAIN)
+    if declared is None:
+        return False
+    default = declared.default
+    if type(value) is not type(default) or not isinstance(value, (dict, list)):
+        return value is default and isinstance(value, _PLAIN)
+    if len(value) != len(default) or (isinstance(value, dict) and value.keys() != default.keys()):
+        return False
+    keys = default if isinstance(value, dict) else range(len(default))
+    pairs = [(value[key], default[key]) for key in keys]
+    # 0 and False are equal, and so is a number of numpy's.
+    return all(isinstance(d, _PLAIN) and type(v) is type(d) and v == d for v, d in pairs)

@@ -586,3 +586,13 @@ def test_who_plays_in_evaluations_is_one_of_the_policies() -> None:
     alone.evaluation(evaluation_config={"policy_mapping_fn": {"*": "default_policy"}})
     with raises("evaluation_config: policy_mapping_fn = .* has no effect without policies"):
         alone.validate()
+
+
+def test_what_only_equals_a_default_is_checked() -> None:
+    for own_explore in ({"explore": 0}, {"explore": np.float64(0.0)}):
+        with pytest.raises(ConfigError, match=r"explore = 0(\.0)? is not allowed; allowed: bool"):
+            PPOConfig(evaluation_config=own_explore)
+    own: dict[str, object] = {}
+    config = PPOConfig(env_config=own, evaluation_config={"explore": np.bool_(False)})
+    assert config.env_config is not own
+    assert type(config.evaluation_config["explore"]) is bool
