@@ -9,13 +9,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from forked_drivers import completed
+from page_blocks import ROOT, code_in, smaller_text, write_files
 
-ROOT = Path(__file__).parents[1]
+ByHand = Mapping[str, Callable[[str], str]]
 _COMMANDS = re.compile(r"^[^\n]*<<'EOF'\n.*?^EOF$|^[^\n]+$", re.DOTALL | re.MULTILINE)
 _PORT = re.compile(r"(?:--port|http\.server) (\d+)")
 _MLFLOWS_PORT = 5000
@@ -23,13 +24,58 @@ _START_S = 120
 _OF_THE_SHELL = set("|<>&;$`*\\")
 
 
-def run_commands(text: str, folder: Path) -> str:
+def follow(
+    page: str,
+    folder: Path,
+    smaller: Mapping[str, str] | None = None,
+    by_hand: ByHand | None = None,
+    start: str = "",
+    end: str = "",
+) -> dict[str, str]:
+    """Do what a page says: save its files, then run the other blocks one after another.
+
+    Args:
+        page: Its path below the root.
+        folder: Where a reader would be.
+        smaller: Words that the page must have, and what stands in their place.
+        by_hand: Words of commands, and of blocks of other languages, that are done otherwise.
+        start: Words with which the part begins whose blocks are run.
+        end: Words with which it ends.
+
+    Returns:
+        What each block that was run wrote to stdout, by its code.
+    """
+    write_files(page, folder, smaller)
+    printed: dict[str, str] = {}
+    for block in code_in(page, start, end, smaller_text(page, smaller)):
+        if block.file:
+            continue
+        if block.language == "bash":
+            printed[block.code] = run_commands(block.code, folder, by_hand)
+        elif do := _done_by_hand(block.code, by_hand):
+            printed[block.code] = do(block.code)
+        else:
+            assert block.language == "python", f"{page}:{block.line}: {block.language}"
+            printed[block.code] = run_python(["-c", block.code], folder)
+    return printed
+
+
+def output_of(printed: Mapping[str, str], words: str) -> str:
+    """What the page's one block with these words wrote."""
+    [found] = [output for code, output in printed.items() if words in code]
+    return found
+
+
+def run_commands(text: str, folder: Path, by_hand: ByHand | None = None) -> str:
     """Run a block of bash in a folder, and return what it wrote to stdout.
 
     A command that is tunescape's alone is a fork of a process that has imported everything.
     """
     output = ""
     for command in _COMMANDS.findall(text):
+        if do := _done_by_hand(command, by_hand):
+            output += do(command)
+            continue
         words = shlex.split(command, comments=True)
         if words[:1] == ["tunescape"] and not _OF_THE_SHELL & set("".join(words)):
             own = {"PYTHONPATH": str(ROOT)}
@@ -41,11 +87,47 @@ def run_commands(text: str, folder: Path) -> str:
     return output
 
 
-def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def run_python(words: list[str], folder: Path) -> str:
+    """Run Python to its end, and return what it wrote to stdout."""
+    done = run([sys.executable, *words], folder)
+    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def _done_by_hand(code: str, by_hand: ByHand | None) -> Callable[[str], str] | None:
+    return next((do for words, do in (by_hand or {}).items() if words in code), None)
+
+
+def run(
+    command: list[str], folder: Path, typed: str | None = None
+) -> subprocess.CompletedProcess[str]:
     """A program that has run to its end."""
     return subprocess.run(
-        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=600
+        command,
+        cwd=folder,
+        env=environment(),
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
+
+
+def play(command: str, folder: Path) -> str:
+    """Play a game against a policy by typing the number of each place, and return what it said."""
+    typed = "\n".join(str(place) for _ in range(5) for place in range(9)) + "\nq\n"
+    done = run(["bash", "-c", command], folder, typed)
+    assert done.returncode == 0, f"{command}\n{done.stderr}"
+    return done.stderr
+
+
+def free_ports(count: int) -> list[str]:
+    """Ports that no program has."""
+    with ExitStack() as taken:
+        sockets = [taken.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [str(each.getsockname()[1]) for each in sockets]
 
 
 def environment() -> dict[str, str]:

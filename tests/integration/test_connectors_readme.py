@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from page_blocks import blocks, write_modules
+from page_blocks import blocks, write_files
 
 from trainables import Policy
 
@@ -13,7 +13,7 @@ PAGE = "trainables/guides/connectors.md"
 
 
 def test_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [module] = write_modules(PAGE, tmp_path)
+    [module] = write_files(PAGE, tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     names: dict[str, object] = {}
     exec(blocks(PAGE, "python")[1], names)

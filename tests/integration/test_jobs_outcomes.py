@@ -7,10 +7,9 @@ import importlib.util
 import json
 import re
 import shutil
-import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -18,8 +17,8 @@ from urllib.request import urlopen
 import gymnasium as gym
 import numpy as np
 import pytest
-from page_blocks import ROOT, blocks, module_of, text_of, write_modules
-from page_commands import environment, run, run_commands, servers
+from page_blocks import ROOT, blocks, text_of, write_files
+from page_commands import follow, free_ports, output_of, play, servers
 
 from analysis import curves_frame
 from experiments.commands.recording.data_summary import summarise
@@ -30,11 +29,10 @@ from trainables.core.reported_metrics import MODULE
 from trainables.registry import get_algorithm
 
 JOBS = "docs/jobs"
-OFFLINE, SELF_PLAY, SERVE, DIAGNOSIS = (
-    f"{JOBS}/{name}.md"
-    for name in ("offline_from_pandas", "self_play", "serve_the_winner", "did_not_learn")
-)
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+OFFLINE = f"{JOBS}/offline_from_pandas.md"
+SELF_PLAY = f"{JOBS}/self_play.md"
+SERVE = f"{JOBS}/serve_the_winner.md"
+DIAGNOSIS = f"{JOBS}/did_not_learn.md"
 KL = "learner/default_policy/approx_kl"
 
 
@@ -42,50 +40,6 @@ KL = "learner/default_policy/approx_kl"
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def follow(
-    page: str,
-    folder: Path,
-    smaller: Mapping[str, str],
-    by_hand: Mapping[str, Callable[[str], str]] | None = None,
-) -> dict[str, str]:
-    """Do what a page says, from its first block to its last one.
-
-    Args:
-        page: Its path below the root.
-        folder: An empty one.
-        smaller: Words that the page must have, and what stands in their place.
-        by_hand: Words of blocks that are done otherwise, and how.
-
-    Returns:
-        What each block that is run wrote to stdout, by its code.
-    """
-    text = text_of(page)
-    assert [words for words in smaller if words not in text] == []
-    printed: dict[str, str] = {}
-    for language, code in BLOCK.findall(text):
-        for words, instead in smaller.items():
-            code = code.replace(words, instead)
-        done = [do for words, do in (by_hand or {}).items() if words in code]
-        if done:
-            printed[code] = done[0](code)
-        elif name := module_of(code):
-            (folder / f"{name}.py").write_text(code, encoding="utf-8")
-        elif language == "bash":
-            printed[code] = run_commands(code, folder)
-        elif language != "text":
-            assert language == "python", language
-            script = run([sys.executable, "-c", code], folder)
-            assert script.returncode == 0, f"{code}\n{script.stdout}\n{script.stderr}"
-            printed[code] = script.stdout
-    return printed
-
-
-def output_of(printed: Mapping[str, str], words: str) -> str:
-    """What the page's one block with these words wrote."""
-    [found] = [output for code, output in printed.items() if words in code]
-    return found
 
 
 def specs_of(page: str) -> list[Any]:
@@ -101,7 +55,7 @@ def specs_of(page: str) -> list[Any]:
 def test_the_log_of_the_shop_is_data_to_learn_from(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [module] = write_modules(OFFLINE, folder)
+    [module] = write_files(OFFLINE, folder)
     monkeypatch.syspath_prepend(folder)
     prepare = blocks(OFFLINE, "python")[1]
     assert "weeks=2000" in prepare
@@ -156,20 +110,6 @@ def test_the_league_plays_and_is_evaluated(folder: Path) -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.full("test_the_league_plays_and_is_evaluated")
 def test_self_play(folder: Path) -> None:
-    def play(code: str) -> str:
-        typed = "\n".join(str(cell) for _ in range(5) for cell in range(9)) + "\nq\n"
-        done = subprocess.run(
-            ["bash", "-c", code],
-            cwd=folder,
-            env=environment(),
-            input=typed,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stderr
-
     smaller = {
         "freeze_every: 10": "freeze_every: 1",
         "evaluation_interval: 10": "evaluation_interval: 1",
@@ -179,7 +119,7 @@ def test_self_play(folder: Path) -> None:
         "--episodes 1000": "--episodes 20",
         "--episodes 3": "--episodes 1",
     }
-    printed = follow(SELF_PLAY, folder, smaller, {"--opponent human": play})
+    printed = follow(SELF_PLAY, folder, smaller, {"--opponent human": partial(play, folder=folder)})
     for opponent in ("random", "look_ahead", "main_v0"):
         assert f"main against {opponent}" in output_of(printed, "--opponent random")
     assert "You are player_1." in output_of(printed, "--opponent human")
@@ -215,18 +155,14 @@ def test_serve_the_winner(folder: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
-    with servers(folder) as start, socket.socket() as free, socket.socket() as other:
-        ports = []
-        for taken in (free, other):
-            taken.bind(("127.0.0.1", 0))
-            ports.append(str(taken.getsockname()[1]))
-            taken.close()
+    first, second = free_ports(2)
+    with servers(folder) as start:
         smaller = {
             "80000": "2048",
             "num_samples: 4": "num_samples: 1",
             "--episodes 20": "--episodes 2",
-            "5001": ports[0],
-            "http.server 8000": f"http.server {ports[1]}",
+            "5001": first,
+            "http.server 8000": f"http.server {second}",
         }
 
         def save(code: str) -> str:
@@ -235,7 +171,7 @@ def test_serve_the_winner(folder: Path) -> None:
 
         by_hand = {"mlflow models serve": start, "http.server": start, "<!doctype html>": save}
         printed = follow(SERVE, folder, smaller, by_hand)
-        with urlopen(f"http://127.0.0.1:{ports[1]}/", timeout=30) as answer:
+        with urlopen(f"http://127.0.0.1:{second}/", timeout=30) as answer:
             assert b"policy.onnx" in answer.read()
     served = json.loads(output_of(printed, "curl -s"))["predictions"]
     assert json.loads(output_of(printed, "urlopen")) == served and {*served} <= {0, 1}

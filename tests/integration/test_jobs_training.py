@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import math
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Any
 
 import pytest
 import torch
-from page_blocks import text_of
-from page_commands import run, run_commands
+from page_blocks import every_block, text_of, write_files
+from page_commands import follow, run_python
 from ray import tune
 from ray.scripts.scripts import start as ray_start
 from small_ray import small_cluster
@@ -25,51 +24,11 @@ from experiments.sweep.env_checks import problem_of
 from experiments.sweep.load import load_specs
 
 JOBS = "docs/jobs"
-_BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
-_NAMED = re.compile(r"# ([\w.]+)\n")
-
-
-class Page:
-    """A page whose code a reader saves and types in a folder.
-
-    Args:
-        name: Of the job.
-        folder: An empty one.
-        smaller: Words of the page, each of which it must have, and what stands there instead.
-    """
-
-    def __init__(self, name: str, folder: Path, smaller: dict[str, str] | None = None):
-        text = text_of(f"{JOBS}/{name}.md")
-        for words, instead in (smaller or {}).items():
-            assert words in text, words
-            text = text.replace(words, instead)
-        self.text, self.folder = text, folder
-
-    def write_files(self) -> list[str]:
-        """Write the blocks that begin with a file's name, and return the names."""
-        codes = [code for _, code in _BLOCK.findall(self.text)]
-        named = {found[1]: code for code in codes if (found := _NAMED.match(code))}
-        for name, code in named.items():
-            (self.folder / name).write_text(code, encoding="utf-8")
-        return list(named)
-
-    def run(self, start: str = "", end: str = "## Next") -> str:
-        """Write the files, run all other blocks between two headings, and return what they said."""
-        self.write_files()
-        said = ""
-        part = self.text[self.text.index(start) : self.text.index(end)]
-        for language, code in _BLOCK.findall(part):
-            if language == "bash":
-                said += run_commands(code, self.folder)
-            elif language == "python" and not _NAMED.match(code):
-                said += run_python(["-c", code], self.folder)
-        return said
-
-
-def run_python(words: list[str], folder: Path) -> str:
-    done = run([sys.executable, *words], folder)
-    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+ENVIRONMENT = f"{JOBS}/own_environment.md"
+CODE = f"{JOBS}/own_code.md"
+SB3S_MODEL = "## A Stable-Baselines3 model"
+CLUSTER = f"{JOBS}/three_machines.md"
+ALGORITHM = f"{JOBS}/own_algorithm.md"
 
 
 @pytest.fixture
@@ -89,8 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_the_environments_spec_and_the_message_of_its_mistake(folder: Path) -> None:
-    page = Page("own_environment", folder)
-    page.write_files()
+    write_files(ENVIRONMENT, folder)
     [spec] = load_specs("tank.yaml")
     assert problem_of(spec.config) is None
     source = (folder / "water_tank.py").read_text(encoding="utf-8")
@@ -99,12 +57,12 @@ def test_the_environments_spec_and_the_message_of_its_mistake(folder: Path) -> N
     (folder / "bad_tank.py").write_text(wrong, encoding="utf-8")
     said = problem_of({**spec.config, "env": "bad_tank:WaterTank"})
     assert said is not None
-    [shown] = [code for language, code in _BLOCK.findall(page.text) if language == "text"]
-    assert said.replace("bad_tank", "water_tank") in " ".join(shown.split())
+    [shown] = [block for block in every_block(ENVIRONMENT) if block.language == "text"]
+    assert said.replace("bad_tank", "water_tank") in " ".join(shown.code.split())
 
 
 def test_the_script_reports_and_continues(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Page("own_code", folder).write_files()
+    write_files(CODE, folder)
     [spec] = load_specs("script.yaml")
     script = importlib.import_module("my_script")
     reported: list[dict[str, Any]] = []
@@ -134,11 +92,12 @@ def test_the_script_reports_and_continues(folder: Path, monkeypatch: pytest.Monk
 
 
 def test_the_clusters_commands_are_read_and_moved_trials_shown(folder: Path) -> None:
-    page = Page("three_machines", folder, {"/mnt/shared": str(folder)})
-    page.write_files()
+    write_files(CLUSTER, folder, {"/mnt/shared": str(folder)})
     [spec] = load_specs("three.yaml")
     assert spec.checkpoint.frequency and spec.max_failures > 1
-    starts = [line.split() for line in page.text.splitlines() if line.startswith("ray start ")]
+    starts = [
+        line.split() for line in text_of(CLUSTER).splitlines() if line.startswith("ray start ")
+    ]
     head, other = (ray_start.make_context("start", words[2:]).params for words in starts)
     assert head["head"] and f"{head['node_ip_address']}:{head['port']}" == other["address"]
     trial = folder / "runs" / "three" / "trial_1"
@@ -150,7 +109,7 @@ def test_the_clusters_commands_are_read_and_moved_trials_shown(folder: Path) -> 
 
 
 def test_the_algorithm_is_short_and_its_loss_is_the_papers(folder: Path) -> None:
-    Page("own_algorithm", folder).write_files()
+    write_files(ALGORITHM, folder)
     assert len((folder / "my_awr.py").read_text(encoding="utf-8").splitlines()) <= 60
     module = importlib.import_module("my_awr")
     small = {"train_batch_size_per_learner": 64, "minibatch_size": 32, "num_epochs": 1}
@@ -183,7 +142,7 @@ def test_the_page_of_an_environment(folder: Path) -> None:
         "{top: 2, seeds: 5}": "{top: 1, seeds: 2}",
         "--episodes 50": "--episodes 5",
     }
-    said = Page("own_environment", folder, smaller).run()
+    said = "".join(follow(ENVIRONMENT, folder, smaller).values())
     assert "all 2 trials" in said and "Return" in said
     assert said.splitlines()[-1] in ("0", "1", "2")
     assert (folder / "runs" / "tank" / "best" / "policy.json").is_file()
@@ -192,7 +151,7 @@ def test_the_page_of_an_environment(folder: Path) -> None:
 @pytest.mark.full("test_the_script_reports_and_continues")
 def test_the_page_of_a_script(folder: Path) -> None:
     smaller = {"30000": "1000", "num_samples: 8": "num_samples: 2", "4000}": "500}"}
-    said = Page("own_code", folder, smaller).run(end="## A Stable-Baselines3 model")
+    said = "".join(follow(CODE, folder, smaller, end=SB3S_MODEL).values())
     assert "all 2 trials" in said and "optimizer" not in said.splitlines()[-1]
     assert all(trial.status == "TERMINATED" for trial in load_sweep("runs/script").trials)
 
@@ -201,7 +160,7 @@ def test_the_page_of_a_script(folder: Path) -> None:
 def test_the_page_of_a_model_of_stable_baselines(folder: Path) -> None:
     pytest.importorskip("stable_baselines3")
     smaller = {"30000": "2048", "num_samples: 8": "num_samples: 2", "6000}": "1024}"}
-    said = Page("own_code", folder, smaller).run(start="## A Stable-Baselines3 model")
+    said = "".join(follow(CODE, folder, smaller, start=SB3S_MODEL).values())
     assert "all 2 trials" in said
     [spec] = load_specs("sb3.yaml", ["name=again"])
     config = {**spec.config, "learning_rate": 1e-3, "n_epochs": 1}
@@ -217,7 +176,7 @@ def test_the_page_of_a_model_of_stable_baselines(folder: Path) -> None:
 @pytest.mark.full("test_the_clusters_commands_are_read_and_moved_trials_shown")
 def test_the_page_of_a_cluster(folder: Path) -> None:
     """The environment is a module in the shared folder, where no node was started."""
-    Page("own_environment", folder).write_files()
+    write_files(ENVIRONMENT, folder)
     with sweep_environment(), small_cluster({"num_cpus": 1}, {"num_cpus": 1}, num_cpus=1) as made:
         smaller = {
             "10.0.0.1:6379": made.address,
@@ -226,7 +185,7 @@ def test_the_page_of_a_cluster(folder: Path) -> None:
             "100000": "4096",
             "num_samples: 48": "num_samples: 3",
         }
-        said = Page("three_machines", folder, smaller).run()
+        said = "".join(follow(CLUSTER, folder, smaller).values())
     assert "all 3 trials" in said
     assert said.count("results:") == 3
     assert (folder / "runs" / "three" / "report.html").is_file()
@@ -239,7 +198,7 @@ def test_the_page_of_an_algorithm(folder: Path) -> None:
         "num_samples: 12": "num_samples: 2",
         "[101, 102, 103, 104, 105]": "[101, 102]",
     }
-    said = Page("own_algorithm", folder, smaller).run()
+    said = "".join(follow(ALGORITHM, folder, smaller).values())
     returns = [int(line.split()[1]) for line in said.splitlines()[:10]]
     assert returns[0] < 40 and returns[-1] > 100
     assert "all 2 trials" in said and (folder / "comparison.png").is_file()

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from page_blocks import blocks, text_of, write_files
 from page_commands import run_commands
 
 from experiments import cli, load_spec
@@ -28,31 +29,16 @@ from trainables.registry import get_algorithm
 
 BUILDS = True  # what the pages show has to be buildable
 
-ROOT = Path(__file__).parents[2]
-PAGES = {
-    name: (ROOT / path).read_text(encoding="utf-8")
-    for name, path in {
-        "faq": "experiments/faq.md",
-        "gallery": "experiments/gallery.md",
-        "rllib": "trainables/guides/from_rllib.md",
-        "sb3": "trainables/guides/from_stable_baselines3.md",
-    }.items()
-}
-
-
-def blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGES[page], re.DOTALL | re.MULTILINE)
+FAQ = "experiments/faq.md"
+GALLERY = "experiments/gallery.md"
+RLLIBS = "trainables/guides/from_rllib.md"
+SB3S = "trainables/guides/from_stable_baselines3.md"
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder that holds the modules in the FAQ."""
-    modules = {}
-    for block in blocks("faq", "python"):
-        if name := re.match(r"# (\w+)\.py\n", block):
-            modules[name.group(1)] = block
-    for name, text in modules.items():
-        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    modules = write_files(FAQ, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
@@ -61,7 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_specs_can_be_run(folder: Path) -> None:
-    texts = [text for page in PAGES for text in blocks(page, "yaml")]
+    texts = [*blocks(FAQ, "yaml"), *blocks(RLLIBS, "yaml"), *blocks(SB3S, "yaml")]
     assert len(texts) >= 6
     for text in texts:
         (folder / "spec.yaml").write_text(text, encoding="utf-8")
@@ -73,14 +59,14 @@ def test_specs_can_be_run(folder: Path) -> None:
 
 
 def test_the_other_examples_in_the_faq(folder: Path) -> None:
-    examples = [text for text in blocks("faq", "python") if not text.startswith("# my_")]
+    examples = [text for text in blocks(FAQ, "python") if not text.startswith("# my_")]
     assert examples
     for example in examples:
         exec(example, {})
 
 
 def test_the_example_for_stable_baselines3(folder: Path) -> None:
-    [example] = blocks("sb3", "python")
+    [example] = blocks(SB3S, "python")
     names: dict[str, Any] = {}
     exec(example, names)
     assert names["action"] in (0, 1)
@@ -89,7 +75,7 @@ def test_the_example_for_stable_baselines3(folder: Path) -> None:
 
 @pytest.mark.usefixtures("ray_here")
 def test_the_examples_for_rllib(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [example] = blocks("rllib", "python")
+    [example] = blocks(RLLIBS, "python")
     monkeypatch.setenv("HOME", str(folder))
     names: dict[str, Any] = {}
     exec(example, names)
@@ -97,11 +83,10 @@ def test_the_examples_for_rllib(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert names["best"].metrics["num_env_steps_sampled_lifetime"] >= 3000
 
 
-def test_the_commands_in_the_gallery(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_that_show_something(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process: each of them shows something, and starts nothing."""
-    for text in blocks("gallery", "yaml"):
-        (folder / f"{text.partition(':')[0]}.yaml").write_text(text, encoding="utf-8")
-    commands = "".join(blocks("gallery", "bash")).splitlines()
+    texts = [*blocks(GALLERY, "bash"), *blocks("search_spaces/README.md", "bash")]
+    commands = "".join(texts).splitlines()
     assert commands
     for command in commands:
         monkeypatch.setattr(sys, "argv", shlex.split(command, comments=True))
@@ -110,11 +95,11 @@ def test_the_commands_in_the_gallery(folder: Path, monkeypatch: pytest.MonkeyPat
         assert status.value.code in (0, None), command
 
 
-@pytest.mark.full("test_the_commands_in_the_gallery")
+@pytest.mark.full("test_commands_that_show_something")
 def test_the_commands_for_rllib(folder: Path) -> None:
-    for text in blocks("rllib", "yaml"):
+    for text in blocks(RLLIBS, "yaml"):
         (folder / f"{text.partition(':')[0]}.yaml").write_text(text, encoding="utf-8")
-    for text in blocks("rllib", "bash"):
+    for text in blocks(RLLIBS, "bash"):
         run_commands(text, folder)
     assert (folder / "runs" / "cartpole-ppo" / "best").is_dir()
 
@@ -129,7 +114,7 @@ def test_tables_are_what_the_generators_give() -> None:
 
 def test_the_gallery_has_every_spec_and_a_line_about_it() -> None:
     for name in spec_names():
-        [row] = [line for line in PAGES["gallery"].splitlines() if f"[`{name}`]" in line]
+        [row] = [line for line in text_of(GALLERY).splitlines() if f"[`{name}`]" in line]
         assert len(row.split(" | ")[1]) > 20, row
     assert set(gallery_table.PICTURES) <= set(spec_names())
 
@@ -137,7 +122,7 @@ def test_the_gallery_has_every_spec_and_a_line_about_it() -> None:
 def test_metrics_of_stable_baselines3_have_counterparts() -> None:
     known = {m.name.replace(MODULE, "default_policy") for m in declared_metrics()}
     known |= {name.rpartition("/")[2] for name in known}
-    section = PAGES["sb3"].partition("## Metrics")[2]
+    section = text_of(SB3S).partition("## Metrics")[2]
     rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
     assert len(rows) > 10
     for row in rows:

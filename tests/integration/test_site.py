@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from page_blocks import PAGES, every_block
 
 import tunescape
 
@@ -48,6 +49,19 @@ def test_every_page_can_be_reached(site: Path) -> None:
     }
     assert len(pages) > 40 and "Coming from" in start
     assert pages - linked == set()
+
+
+def test_why_code_is_not_run_is_for_writers_only(site: Path) -> None:
+    """A comment before a block is one in the page, too: a reader does not see it."""
+    index = (site / "search" / "search_index.js").read_text(encoding="utf-8")
+    marked = [block for page in PAGES for block in every_block(page) if block.reason]
+    assert marked
+    for block in marked:
+        name = re.sub(r"README\.md$", "index.md", block.page).replace(".md", ".html")
+        text = (site / name).read_text(encoding="utf-8")
+        comment = f"not run: {block.reason}"
+        assert comment in text and comment not in re.sub("<!--.*?-->", "", text), name
+        assert comment not in index
 
 
 def test_nothing_is_loaded_from_the_network(site: Path) -> None:

@@ -3,18 +3,16 @@
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
-from page_commands import run, run_commands, servers
+from page_blocks import code_in, text_of
+from page_commands import follow, output_of, servers
 
 from experiments.sweep.load import load_specs
 from trainables.registry import get_algorithm
 
-ROOT = Path(__file__).parents[2]
-TUTORIAL = (ROOT / "experiments" / "tutorial.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```(bash|python)\n(.*?)```", TUTORIAL, flags=re.DOTALL)
+TUTORIAL = "experiments/tutorial.md"
 SERVERS = ("mlflow models serve", "tunescape ui")
 # The same commands with budgets that show nothing about learning.
 SMALLER = {
@@ -29,7 +27,7 @@ SMALLER = {
 
 
 def test_the_tutorial_holds_what_it_promises() -> None:
-    commands = "\n".join(text for _, text in BLOCKS)
+    commands = "\n".join(block.code for block in code_in(TUTORIAL))
     assert all(words in commands for words in SMALLER)
     for word in ("run", "resume", "report", "frames", "compare", "evaluate", "export", "ui"):
         assert f"tunescape {word}" in commands
@@ -52,7 +50,9 @@ def test_the_comparison_is_fair(tmp_path: Path) -> None:
 
 def written(name: str, folder: Path) -> str:
     """A spec that the tutorial writes."""
-    [text] = re.findall(rf"cat > {name} <<'EOF'\n(.*?)^EOF", TUTORIAL, re.DOTALL | re.MULTILINE)
+    [text] = re.findall(
+        rf"cat > {name} <<'EOF'\n(.*?)^EOF", text_of(TUTORIAL), re.DOTALL | re.MULTILINE
+    )
     (folder / name).write_text(text, encoding="utf-8")
     return str(folder / name)
 
@@ -72,43 +72,26 @@ def written(name: str, folder: Path) -> str:
 def test_the_commands_follow_one_sweep(tmp_path: Path, smaller: dict[str, str]) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
-    printed: dict[str, str] = {}
     with servers(tmp_path) as start:
-        for number, (language, text) in enumerate(BLOCKS):
-            for words, instead in smaller.items():
-                text = text.replace(words, instead)
-            if any(server in text for server in SERVERS):
-                start(text)
-            else:
-                printed[text] = run_block(language, text, tmp_path, number)
-
-    def output_of(part: str) -> str:
-        return next(output for text, output in printed.items() if part in text)
+        printed = follow(TUTORIAL, tmp_path, smaller, dict.fromkeys(SERVERS, start))
 
     count = 3 if smaller else 10
-    assert f"all {count} trials" in output_of("tunescape run cartpole.yaml\n")
-    compared = output_of("tunescape compare")
+    assert f"all {count} trials" in output_of(printed, "tunescape run cartpole.yaml\n")
+    compared = output_of(printed, "tunescape compare")
     assert "searched" in compared if smaller else "searched is better than nothing" in compared
     page = (tmp_path / "runs" / "cartpole" / "report.html").read_text(encoding="utf-8")
     assert page.lstrip().lower().startswith("<!doctype html>")
     assert (tmp_path / "best.mp4").stat().st_size > 1000
     asked = json.loads((tmp_path / "observations.json").read_text())["inputs"]
-    served = json.loads(output_of("curl"))["predictions"]
-    predicted = json.loads(output_of("mlflow models predict").splitlines()[-1])["predictions"]
+    served = json.loads(output_of(printed, "curl"))["predictions"]
+    predicted = json.loads(output_of(printed, "mlflow models predict").splitlines()[-1])[
+        "predictions"
+    ]
     assert served == predicted and len(served) == len(asked)
     # The exported graph plays the very episodes that the policy played.
     first, second = (
-        re.search(r"return (-?[\d.]+)", output_of(command))
+        re.search(r"return (-?[\d.]+)", output_of(printed, command))
         for command in ("evaluate runs/cartpole --episodes 10", "evaluate policy-onnx")
     )
     assert first is not None and second is not None
     assert first.group(1) == second.group(1)
-
-
-def run_block(language: str, text: str, folder: Path, number: int) -> str:
-    """Execute a block and return what it wrote to stdout."""
-    if language == "bash":
-        return run_commands(text, folder)
-    done = run([sys.executable, "-c", text], folder)
-    assert done.returncode == 0, f"block {number}:\n{text}\n{done.stdout}\n{done.stderr}"
-    return done.stdout

@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 import typer
-from page_blocks import ROOT, blocks
+from page_blocks import FOLDERS, PAGES, every_block, text_of
 
 from experiments import cli
 
-FOLDERS = ("trainables", "search_spaces", "experiments", "analysis", "docs")
-PAGES = [*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name).rglob("*.md"))]
 PLACEHOLDERS = re.compile(r"[…\[|<{]")  # `[--what trials|curves] DIR…`
 START = {
     "tunescape": re.compile(r"^(?:.*&& )?(tunescape [^\n]*)$", re.MULTILINE),
@@ -28,14 +26,14 @@ START = {
 def commands(program: str, *, in_blocks: bool) -> Iterator[str]:
     """Every command of a program: the lines of blocks, or what stands in backticks in the text."""
     for page in PAGES:
-        name = page.relative_to(ROOT).as_posix()
-        if name == "CHANGELOG.md":  # it tells of commands as they were
+        if page == "CHANGELOG.md":  # it tells of commands as they were
             continue
         if in_blocks:
-            for code in blocks(name, "bash"):
-                yield from START[program].findall(code.replace("\\\n", " "))
+            for block in every_block(page):
+                if block.language == "bash":
+                    yield from START[program].findall(block.code.replace("\\\n", " "))
             continue
-        text = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+        text = re.sub(r"^ *```.*?^ *```", "", text_of(page), flags=re.S | re.M)
         for code in re.findall(r"`([^`]+)`", text):
             whole = " ".join(code.split())
             if START[program].fullmatch(whole) and not PLACEHOLDERS.search(whole):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("trainables", "search_spaces", "experiments", "analysis", "docs")
-PAGES = sorted([*ROOT.glob("*.md"), *(p for f in FOLDERS for p in (ROOT / f).rglob("*.md"))])
+import page_blocks
+from page_blocks import ROOT
+
+PAGES = [ROOT / page for page in page_blocks.PAGES]
 
 
 def without_code(text: str) -> str:

@@ -7,17 +7,15 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from page_blocks import ROOT
+from page_blocks import PAGES, text_of
 
-FOLDERS = ("trainables", "search_spaces", "experiments", "analysis", "docs")
-STYLE = ROOT / "docs" / "style.md"
-PAGES = [*ROOT.glob("*.md"), *(page for name in FOLDERS for page in (ROOT / name).rglob("*.md"))]
+STYLE = "docs/style.md"
 MOST_WORDS = 35
 
 
 def listed() -> list[str]:
     """The phrases in the first column of the style page's list of words."""
-    table = STYLE.read_text(encoding="utf-8").partition("## Words")[2]
+    table = text_of(STYLE).partition("## Words")[2]
     rows = [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| ")]
     return [phrase for row in rows[1:] for phrase in row.split(", ")]
 
@@ -45,16 +43,15 @@ def sentences(text: str) -> Iterator[str]:
 def test_no_page_has_a_listed_phrase() -> None:
     phrases = listed()
     assert len(phrases) > 10
-    pages = {page.relative_to(ROOT).as_posix(): page for page in PAGES if page != STYLE}
-    hits = {name: found(p.read_text(encoding="utf-8"), phrases) for name, p in pages.items()}
+    hits = {page: found(text_of(page), phrases) for page in PAGES if page != STYLE}
     assert {name: hit for name, hit in hits.items() if hit} == {}
 
 
 def test_long_sentences_are_told() -> None:
     long = [
-        f"{page.relative_to(ROOT)}: {sentence[:80]} …"
+        f"{page}: {sentence[:80]} …"
         for page in PAGES
-        for sentence in sentences(page.read_text(encoding="utf-8"))
+        for sentence in sentences(text_of(page))
         if len(sentence.split()) > MOST_WORDS
     ]
     if long:

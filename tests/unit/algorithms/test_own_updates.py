@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from page_blocks import block_with, write_modules
+from page_blocks import block_with, write_files
 from small_runs import settings_of
 from torch import nn
 
@@ -27,7 +27,7 @@ MODULE = "learner/default_policy"
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    names = write_modules(PAGE, tmp_path)
+    names = write_files(PAGE, tmp_path)
     yield
     for name in names:
         sys.modules.pop(name, None)

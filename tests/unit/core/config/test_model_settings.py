@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from page_blocks import blocks, write_modules
+from page_blocks import blocks, write_files
 from refusals import Golden, refusals
 
 from trainables import DQNConfig, Policy, PPOConfig, SACConfig
@@ -83,7 +83,7 @@ def test_soft_actor_critic_has_no_memory(golden: Golden) -> None:
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The config of the guide's example, whose module can be imported."""
     page = "trainables/guides/networks.md"
-    write_modules(page, tmp_path)
+    write_files(page, tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     names: dict[str, Any] = {}
     exec(compile(blocks(page, "python")[1], page, "exec"), names)

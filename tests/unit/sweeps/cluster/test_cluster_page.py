@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import yaml
-
-import experiments
-
-FOLDER = Path(experiments.__file__).parent
+from page_blocks import blocks, text_of
 
 
 def test_its_files_are_yaml() -> None:
-    blocks = re.findall(r"```yaml\n(.*?)```", (FOLDER / "cluster.md").read_text(), re.DOTALL)
-    ray_up, job = map(yaml.safe_load, blocks)
+    ray_up, job = map(yaml.safe_load, blocks("experiments/cluster.md", "yaml"))
     assert ray_up["head_node_type"] in ray_up["available_node_types"]
     spec = job["spec"]["rayClusterSpec"]
     groups = [spec["headGroupSpec"], *spec["workerGroupSpecs"]]
@@ -25,4 +18,4 @@ def test_its_files_are_yaml() -> None:
 
 
 def test_the_readme_links_to_it() -> None:
-    assert "](cluster.md)" in (FOLDER / "README.md").read_text()
+    assert "](cluster.md)" in text_of("experiments/README.md")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import yaml
 from analysis_sweeps import add_checkpoint, make_sweep, row
+from page_blocks import block_with
 from refusals import Golden, refusals
 from typer.testing import CliRunner
 
@@ -167,9 +168,7 @@ def test_what_is_there_already_is_left_alone(sweep: Path, tmp_path: Path) -> Non
 def test_the_readmes_example_runs(
     sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = (Path(__file__).parents[4] / "analysis" / "README.md").read_text()
-    (example,) = [e for e in text.split("```python\n")[1:] if e.startswith("import numpy")]
-    example = example.split("```")[0]
+    example = block_with("analysis/README.md", "import onnxruntime")
     export_best(sweep, tmp_path / "policy_onnx", format="onnx")
     monkeypatch.chdir(tmp_path)
     found: dict[str, Any] = {}
