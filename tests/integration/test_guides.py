@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import textwrap
@@ -266,7 +265,7 @@ def test_trial_batching_with_plain_tune(ray_here: None, folder: Path) -> None:
 
 def test_the_setting_that_contributors_see_is_the_products() -> None:
     code = block_with("CONTRIBUTING.md", "clip_param")
-    assert textwrap.indent(code, "    ") in text_of("trainables/ppo.py")
+    assert textwrap.indent(code, "    ") in text_of("trainables/settings/ppo.py")
 
 
 def test_seeds_with_plain_tune() -> None:
@@ -342,11 +341,11 @@ config = PPOConfig().environment("CartPole-v1")
 stop = {"training_iteration": 1}
 EOF
 tunescape run experiments/quickstart.yaml
-tunescape run experiments/quickstart.yaml --name cartpole
-tunescape run experiments/quickstart.yaml --name ppo
+cp -r runs/quickstart runs/cartpole
+cp -r runs/quickstart runs/ppo
 tunescape run experiments/quickstart.yaml --name study
 tunescape run dqn.yaml
-tunescape run dqn.yaml --name rainbow-parts
+cp -r runs/dqn runs/rainbow-parts
 tunescape run duo.yaml
 tunescape run tictactoe --set num_samples=1 --set stop.num_env_steps_sampled_lifetime=4096
 tunescape record random --env CartPole-v1 -o data/held-out --episodes 20
@@ -402,7 +401,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         pytest.param(
             blocks(f"{SPECS}/evaluating.md", "bash"),
-            {"--episodes 1000": "--episodes 10", "--episodes 100 ": "--episodes 4 "},
+            {
+                "--episodes 1000": "--episodes 10",
+                "--episodes 100 ": "--episodes 4 ",
+                "runs/offline_cartpole/MARWIL": "runs/quickstart",
+            },
             id="evaluating",
         ),
         pytest.param(
@@ -440,7 +443,7 @@ def test_a_model_in_mlflow(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with servers(runs) as start:
         for text in blocks(f"{SPECS}/mlflow.md", "bash"):
             said = run_commands(smaller(text, {"5001": port}), runs, {"models serve": start})
-    assert set(json.loads(said.splitlines()[-1])["predictions"]) <= {0, 1}
+    assert said.count('{"predictions": [') == 2  # of the file and of the server
 
 
 @pytest.mark.full("integration/test_readme.py::test_the_examples_tell_one_story")
@@ -450,6 +453,6 @@ def test_analysis_of_sweeps(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None
     page = "analysis/README.md"
     for words in ("leaderboard", "effects_frame", "import compare"):
         exec(block_with(page, words), names)
-    assert len(names["curves"]) > 1 and len(names["effects"]) == 2
+    assert len(names["curves"]) > 1 and set(names["effects"]["setting"]) == {"double_q", "dueling"}
     assert "PPO" in names["found"].verdict
     assert all(Path(name).stat().st_size > 1000 for name in ("curves.png", "effects.png"))

@@ -75,15 +75,15 @@ def test_every_block_is_run_or_says_why_not() -> None:
             run.update(blocks)
             if not blocks:
                 empty.append(f"{file.relative_to(ROOT)}: {owner}: {call}")
-    assert empty == [], "these calls take nothing"
+    assert not empty, "\n".join(["these calls take nothing:", *empty])
     left = [
         f"{block.page}:{block.line}: {block.language or 'a block without language'}"
         for page in PAGES
         for block in every_block(page)
         if block not in run and block.reason is None and block.language != TEXT
     ]
-    told = "have a test run them, or write `<!-- not run: the reason -->` on the line before each"
-    assert left == [], told
+    told = "have a test run these, or write `<!-- not run: the reason -->` on the line before each:"
+    assert not left, "\n".join([told, *left])
 
 
 def test_the_pages_are_those_of_the_site() -> None:
