@@ -393,7 +393,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.param(
             blocks("experiments/README.md", "bash"),
             {
-                "quickstart.yaml --set": "quickstart.yaml --name again --set",
+                "--set num_samples=4": "--name again --set num_samples=1",
                 "100000}": "1000}",
                 "--episodes 100": "--episodes 4",
             },
