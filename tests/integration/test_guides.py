@@ -394,6 +394,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             blocks("experiments/README.md", "bash"),
             {
                 "--set num_samples=4": "--name again --set num_samples=1",
+                "quickstart --dry-run": "quickstart --dry-run --name new",
                 "100000}": "1000}",
                 "--episodes 100": "--episodes 4",
             },
