@@ -172,7 +172,7 @@ ANNOTATIONS = {
     ("trainables.runtime.callbacks.callbacks", "trainables.runtime.callbacks.episodes"): (
         "hooks are given episodes"
     ),
-    ("trainables.runtime.sampling.fragment_request", "trainables.runtime.sampling.env_runner"): (
+    ("trainables.runtime.members.fragment_request", "trainables.runtime.sampling.env_runner"): (
         "an env runner makes the request of its fragment"
     ),
     ("trainables.core.policy.model_view", "trainables.core.policy.policy"): (

@@ -7,8 +7,8 @@ from typing import Any
 
 from trainables.core.data.batch import Rollout
 from trainables.core.learning.members.company import company
+from trainables.runtime.members.fragment_request import FragmentRequest
 from trainables.runtime.sampling.env_runner import EnvRunner
-from trainables.runtime.sampling.fragment_request import FragmentRequest
 from trainables.runtime.sampling.recording import Running, StepColumns
 from trainables.runtime.sampling.sampling_worker import Episodes
 

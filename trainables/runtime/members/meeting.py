@@ -28,8 +28,8 @@ from trainables.core.learning.members.company import (
 from trainables.core.learning.members.request import StepRequest, UpdateRequest
 from trainables.core.learning.members.together import Members
 from trainables.core.logs import logger
-from trainables.runtime.sampling.fragment_request import FragmentRequest
-from trainables.runtime.sampling.joint_fragments import JointFragments
+from trainables.runtime.members.fragment_request import FragmentRequest
+from trainables.runtime.members.joint_fragments import JointFragments
 
 # What does requests of a kind together, made of their owners; the first kind has its turn first.
 _PROGRAMS: dict[type, Callable[[list[Any]], Program]] = {

@@ -15,8 +15,8 @@ from trainables.core.data.features import map_tensors
 from trainables.core.features import using
 from trainables.core.learning.members.request import UpdateRequest
 from trainables.core.policy.observations import Observations
+from trainables.runtime.members.fragment_request import FragmentRequest
 from trainables.runtime.members.meeting import Meeting, _first_in_turn
-from trainables.runtime.sampling.fragment_request import FragmentRequest
 
 RATES = (3e-4, 1e-3, 2e-3)
 

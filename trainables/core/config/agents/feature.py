@@ -15,9 +15,9 @@ from trainables.core.config.agents.agent_mapping import (
 from trainables.core.config.agents.league import check_league
 from trainables.core.config.agents.line_ups import ALLOWED, are_line_ups, check_line_ups
 from trainables.core.config.agents.module_overrides import check_overrides
-from trainables.core.config.agents.named_dicts import by_name
 from trainables.core.config.agents.policy_specs import policy_specs, spec_settings
 from trainables.core.config.agents.shared_encoders import check_shared_encoders, encoder_groups
+from trainables.core.config.named_dicts import by_name
 from trainables.core.config.policies import PolicySpec, check_policy_id
 from trainables.core.config.settings import Settings, is_search_domain
 from trainables.core.errors import ConfigError

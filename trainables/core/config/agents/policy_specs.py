@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import gymnasium as gym
 
-from trainables.core.config.agents.named_dicts import by_name, with_arguments
+from trainables.core.config.named_dicts import by_name, with_arguments
 from trainables.core.config.policies import (
     DEFAULT_POLICY,
     SPEC_FIELDS,

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from trainables.core.config.agents.named_dicts import Declared, by_name
 from trainables.core.config.experience import OF_DATA, SAMPLER
 from trainables.core.config.model import ModelConfig
+from trainables.core.config.named_dicts import Declared, by_name
 from trainables.core.config.recorded.estimators import check_methods, is_known_type
 from trainables.core.config.recorded.input_shares import parse_input
 from trainables.core.config.settings import (

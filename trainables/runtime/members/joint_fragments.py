@@ -22,8 +22,8 @@ from trainables.core.learning.members.lifted_module import (
 )
 from trainables.core.networks.modules import PolicyModule
 from trainables.runtime.envs.joint_slots import JointSlots, joint_slots
+from trainables.runtime.members.fragment_request import FragmentRequest
 from trainables.runtime.members.hosted_env_runner import HostedEnvRunner
-from trainables.runtime.sampling.fragment_request import FragmentRequest
 from trainables.runtime.sampling.recording import Running, StepColumns
 from trainables.runtime.sampling.row_checks import check_observations, check_rewards
 from trainables.runtime.sampling.sampling_worker import Episodes

@@ -12,9 +12,9 @@ from trainables.core.data.batch import Rollout
 from trainables.core.features import using
 from trainables.runtime.callbacks.callbacks import DefaultCallbacks
 from trainables.runtime.envs.sub_environment import SubEnvironmentError
+from trainables.runtime.members.fragment_request import FragmentRequest
 from trainables.runtime.members.hosted_env_runner import HostedEnvRunner
-from trainables.runtime.sampling.fragment_request import FragmentRequest
-from trainables.runtime.sampling.joint_fragments import JointFragments
+from trainables.runtime.members.joint_fragments import JointFragments
 
 SLOTS = 5
 
