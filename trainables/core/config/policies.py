@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Never
+from typing import Any, ClassVar, Never
 
 import gymnasium as gym
 
@@ -12,9 +12,6 @@ from trainables.core.config.settings import CODE, FOLDER, MEMORY, Settings, sett
 from trainables.core.errors import ConfigError
 from trainables.core.features import feature_settings
 from trainables.core.suggestions import suggestion
-
-if TYPE_CHECKING:
-    from trainables.core.config.config import AlgorithmConfig
 
 DEFAULT_POLICY = "default_policy"
 SPEC_FIELDS = ("policy_class", "observation_space", "action_space", "config")
@@ -116,12 +113,12 @@ def check_policy_id(policy_id: Any, where: str) -> None:
         raise ConfigError(f"{where}: the policy id {policy_id!r} is not allowed: {problem}")
 
 
-def all_policies(config: AlgorithmConfig) -> dict[str, PolicySpec]:
+def all_policies(config: MultiAgentSettings) -> dict[str, PolicySpec]:
     """Return a config's policies by id; the default policy if it names none."""
     return config.policies or {DEFAULT_POLICY: PolicySpec()}
 
 
-def config_of_module(config: AlgorithmConfig, module_id: str) -> Any:
+def config_of_module(config: Any, module_id: str) -> Any:
     """Return what a module learns by: a config with the settings that its policy has of its own.
 
     An algorithm may have modules that are none of the config's policies, see

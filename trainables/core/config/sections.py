@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from trainables.core.config.config import AlgorithmConfig
+from typing import Any
 
 # Sections of the reference whose settings moved between its generations: either one is accepted.
 SAME_SECTION: dict[str, tuple[str, ...]] = {
@@ -33,10 +30,10 @@ class Section:
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, instance: AlgorithmConfig | None, owner: type[AlgorithmConfig]) -> Any:
+    def __get__(self, instance: Any, owner: type[Any]) -> Any:
         positional, section = self._positional, self._name
 
-        def method(*args: Any, **values: Any) -> AlgorithmConfig:
+        def method(*args: Any, **values: Any) -> Any:
             if instance is None:
                 if not args:
                     raise TypeError(f"{owner.__name__}.{section}() needs an instance")
@@ -52,7 +49,7 @@ class Section:
         method.__signature__ = self._signature(owner)  # type: ignore[attr-defined]
         return method
 
-    def _documentation(self, owner: type[AlgorithmConfig]) -> str:
+    def _documentation(self, owner: type[Any]) -> str:
         lines = [self._title, "", "Args:"]
         for name, declared in owner.settings().items():
             if declared.section == self._name:
@@ -61,7 +58,7 @@ class Section:
                 )
         return "\n".join([*lines, "", "Returns:", "    This config."])
 
-    def _signature(self, owner: type[AlgorithmConfig]) -> inspect.Signature:
+    def _signature(self, owner: type[Any]) -> inspect.Signature:
         kinds = inspect.Parameter
         parameters = [
             kinds(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from trainables.core.data.batch import HOST, Rollout
 from trainables.core.learning.members.lifted_module import structure, why_not_lifted
 from trainables.core.policy.explorers import Explorer
 from trainables.runtime.sampling.sampling_worker import Episodes
-
-if TYPE_CHECKING:
-    from trainables.runtime.members.hosted_env_runner import HostedEnvRunner
 
 
 @dataclass(frozen=True)
@@ -24,7 +21,7 @@ class FragmentRequest:
         num_steps: Steps of each slot.
     """
 
-    owner: HostedEnvRunner
+    owner: Any  # a `HostedEnvRunner`, whose module imports this one
     num_steps: int
 
     def why_alone(self) -> str | None:

@@ -13,7 +13,6 @@ from trainables.core.learning.members.lifted_loss import loss_key, why_loss_not_
 
 if TYPE_CHECKING:
     from trainables.core.learning.learner import Learner, Losses
-    from trainables.core.learning.members.hosted_learner import HostedLearner
 
 # Rows times parameters above which a step on a CPU is bound by its products: measured, five members
 # of SAC with 256 rows and 256x256 units (55 million) take as long together as one after the other,
@@ -31,12 +30,12 @@ class LearnerRequest:
         loss_fn: The loss.
     """
 
-    learner: HostedLearner
+    learner: Any  # a `HostedLearner`, whose module imports this one
     batch: Batch
     loss_fn: Losses
 
     @property
-    def owner(self) -> HostedLearner:
+    def owner(self) -> Any:
         """Whose it is."""
         return self.learner
 
