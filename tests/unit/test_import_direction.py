@@ -17,7 +17,12 @@ from tunescape.shared_names import PACKAGES as SHARED
 ROOT = Path(__file__).resolve().parents[2]
 
 # What a part may import of ours, by prefix. An algorithm's own file is added to its list.
-BELOW_ALGORITHM = ("trainables.core", "trainables.runtime", "trainables.registry")
+BELOW_ALGORITHM = (
+    "trainables.core",
+    "trainables.runtime",
+    "trainables.registry",
+    "trainables.settings",
+)
 # What algorithm.py is put together from.
 PARTS_OF_ALGORITHM = ("trainables.lifecycle",)
 # The names that other packages build on; everything else in trainables is its own business.
@@ -36,14 +41,25 @@ PUBLIC = (
     "trainables.runtime.evaluation.needed_trust",
     "trainables.lifecycle.exporting",
 )
+SUB_PACKAGES = (
+    "trainables.core.config.reference",
+    "trainables.core",
+    "trainables.runtime",
+    "trainables.settings",
+)
+LOOP = ("trainables.algorithm",)
 MAY_IMPORT = {
     "trainables.core": ("trainables.core",),
+    # Which algorithm has a setting of another library, it asks the registry.
+    "trainables.core.config.reference": ("trainables.core", "trainables.registry"),
     "trainables.runtime": ("trainables.core", "trainables.runtime"),
-    "trainables.registry": ("trainables.core",),
+    "trainables.settings": ("trainables.core", "trainables.settings"),
+    "trainables.registry": ("trainables.core", "trainables.settings"),
     "<part of algorithm.py>": (*BELOW_ALGORITHM, *PARTS_OF_ALGORITHM),
     "trainables.algorithm": (*BELOW_ALGORITHM, *PARTS_OF_ALGORITHM),
-    "trainables.off_policy": (*BELOW_ALGORITHM, "trainables.algorithm"),
-    "<algorithm>": (*BELOW_ALGORITHM, "trainables.algorithm", "trainables.off_policy"),
+    "trainables.off_policy": (*BELOW_ALGORITHM, *LOOP),
+    "trainables.on_policy": (*BELOW_ALGORITHM, *LOOP),
+    "<algorithm>": (*BELOW_ALGORITHM, *LOOP, "trainables.off_policy", "trainables.on_policy"),
     "trainables": PACKAGES[:1],  # the lazy package itself
     "search_spaces": ("search_spaces", *PUBLIC),
     "analysis": ("analysis", *PUBLIC),
@@ -112,7 +128,7 @@ def reason_against(path: Path, module: str, imported: str) -> str:
 
 
 def part_of(module: str) -> str:
-    for part in ("trainables.core", "trainables.runtime"):
+    for part in SUB_PACKAGES:
         if within(module, part):
             return part
     if any(within(module, part) for part in PARTS_OF_ALGORITHM):
