@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import suppress
 from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar
@@ -14,11 +13,13 @@ import numpy as np
 from torch import Tensor
 
 from trainables.algorithm import Algorithm
+from trainables.core.config.experience import SAMPLER
 from trainables.core.config.exploration import per_worker_mean
 from trainables.core.config.off_policy import OffPolicyConfig, ResolvedOffPolicy
 from trainables.core.data.batch import Batch, tree_columns, tree_of
 from trainables.core.data.stored import from_store, to_store
 from trainables.core.errors import ConfigError
+from trainables.core.features import feature
 from trainables.core.learning.drawn import Drawn
 from trainables.core.learning.learner import LossFn
 from trainables.core.learning.schedules import Clock
@@ -33,13 +34,6 @@ from trainables.runtime.learners.by_module import TrainChoice
 from trainables.runtime.learners.group import LearnerWorker
 from trainables.runtime.learners.off_policy_update import Learned, UpdatePlan, off_policy_update
 from trainables.runtime.metrics import TensorMeans
-from trainables.runtime.offline.agent_rows import NoRowsError
-from trainables.runtime.offline.experience import (
-    data_spaces,
-    make_offline_experience,
-    reads_data,
-    renewed,
-)
 from trainables.runtime.replay.buffer import ReplayBuffer
 from trainables.runtime.replay.experience import Experience
 from trainables.runtime.replay.replayed import Replayed
@@ -57,6 +51,11 @@ Q_MAX = learned(
     "discounted return",
     "the greatest Q(s, a) of a batch, mean over updates; far above any possible return: Q diverges",
 )
+
+
+def reads_data(config: OffPolicyConfig) -> bool:
+    """Return whether something else is learned from than what is sampled."""
+    return {*config.input_shares} != {SAMPLER}
 
 
 class OffPolicy(Algorithm):
@@ -177,9 +176,8 @@ class OffPolicy(Algorithm):
         found = {}
         for module_id in module_ids:
             store, policy = self.experience[module_id], self.policies[module_id]
-            with suppress(NoRowsError):
-                store = renewed(store, self.make_experience(module_id, policy, seed))
-            found[module_id] = store
+            anew = partial(self.make_experience, module_id, policy, seed)
+            found[module_id] = feature("offline").renewed(store, anew)
         return found
 
     def _target_rate(self, config: OffPolicyConfig) -> Fraction:
@@ -230,9 +228,10 @@ class OffPolicy(Algorithm):
                 f"({', '.join(self.trained_policies)}) and are no policies: which rows are whose "
                 "policy_mapping_fn says, of the setting policies"
             )
-        return make_offline_experience(
+        found: Experience = feature("offline").experience(
             self.config, policy, seed, make_buffer, self.logdir, module_id
         )
+        return found
 
     def _make_buffer(
         self, module_id: str, policy: Policy, seed: np.random.SeedSequence
@@ -252,7 +251,11 @@ class OffPolicy(Algorithm):
     def spaces(
         cls, config: Any, module_id: str | None = None
     ) -> tuple[gym.Space, gym.Space] | None:
-        return data_spaces(config, module_id) if reads_data(config) else super().spaces(config)
+        if not reads_data(config):
+            return super().spaces(config)
+        found: tuple[gym.Space, gym.Space] | None
+        found = feature("offline").data_spaces(config, module_id)
+        return found
 
     def _state_layout(self, module_id: str, policy: Policy) -> StateLayout | None:
         """Return the recurrent states that the buffer keeps: those before the sequences."""

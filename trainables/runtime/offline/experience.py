@@ -30,11 +30,6 @@ from trainables.runtime.replay.experience import Experience, GrowingExperience
 MakeBuffer = Callable[[np.random.SeedSequence], GrowingExperience]
 
 
-def reads_data(config: OffPolicyConfig) -> bool:
-    """Return whether something else is learned from than what is sampled."""
-    return {*config.input_shares} != {SAMPLER}
-
-
 def data_spaces(config: OffPolicyConfig, module_id: str | None = None) -> DataSpaces | None:
     """Return the spaces of the data that `input_` names, None if they say none.
 

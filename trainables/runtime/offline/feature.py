@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,34 @@ from trainables.core.features import Feature
 
 
 class Offline(Feature):
-    """Writes what env runners sample."""
+    """Writes what env runners sample, and reads what algorithms with replay learn from."""
+
+    def experience(self, config: Any, policy: Any, *others: Any) -> Any:
+        """Return what a policy learns from; see `make_offline_experience`."""
+        from trainables.runtime.offline.experience import make_offline_experience
+
+        return make_offline_experience(config, policy, *others)
+
+    def data_spaces(self, config: Any, module_id: str | None) -> Any:
+        """Return the spaces that data say; see the function of the name."""
+        from trainables.runtime.offline.experience import data_spaces
+
+        return data_spaces(config, module_id)
+
+    def renewed(self, before: Any, make: Callable[[], Any]) -> Any:
+        """Return a policy's experience, where its agents may be others by now.
+
+        Args:
+            before: What it has learned from; without agents any more it goes on with that.
+            make: Returns what it would begin with now.
+        """
+        from trainables.runtime.offline.agent_rows import NoRowsError
+        from trainables.runtime.offline.experience import renewed
+
+        try:
+            return renewed(before, make())
+        except NoRowsError:
+            return before
 
     def output_plan(
         self, config: AlgorithmConfig, log_dir: str, trial_id: str | None, env_id: str
