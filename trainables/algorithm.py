@@ -507,7 +507,7 @@ class Algorithm(FolderTrainable):
             if env is not None:
                 env.close()
             return NoEnvRunners(config, policies)
-        assert env is not None  # see `EnvironmentSettings.validate`
+        assert env is not None  # see `core.config.rules`
         module_slots.check(config)
         output = self._output_plan()
         if config.num_env_runners == 0:

@@ -31,7 +31,7 @@ class Resolved:
         exploration: How actions are chosen, with the type that each env runner has.
         intrinsic: `exploration_config` if it adds an intrinsic reward, else None.
         explores_per_worker: Whether each env runner explores by a constant of its own, see
-            `core.config.per_worker`.
+            `core.config.exploration`.
         plays_atari: Whether the environment is an Atari game that is preprocessed.
         num_frames: How many observations a policy sees as one.
         critic_key: The key of a Dict observation that only the value function sees, or None.
