@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from trainables.core.config.exploration import ExplorationConfig
-from trainables.core.curiosity.networks import feature_network
-from trainables.core.curiosity.novelty import BONUS, Novelty
+from trainables.core.curiosity.novelty import BONUS, Novelty, feature_network
 from trainables.core.curiosity.seen import Seen
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.data.features import Features, FeatureSpec, joined_rows

@@ -6,10 +6,13 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
 
+from trainables.core.config.exploration import ExplorationConfig
+from trainables.core.config.model import ModelConfig
 from trainables.core.data.batch import Batch, tree_columns
-from trainables.core.data.features import Features, map_tensors
+from trainables.core.data.features import Features, FeatureSpec, map_tensors
 from trainables.core.learning.learner import Metrics
 from trainables.core.learning.ranks import Ranks
+from trainables.core.networks.encoders import network
 
 BONUS = "bonus"
 """The column of a batch that holds bonuses, `[M]`."""
@@ -58,3 +61,22 @@ class Novelty(nn.Module, ABC):
         The bonuses that it comes upon, those of `bonus`, it leaves in the batch's column `BONUS`.
         """
         raise NotImplementedError(f"{type(self).__name__} trains nothing")
+
+
+_DEFAULTS = {"fcnet_hiddens": [64], "fcnet_activation": "relu"}
+
+
+def feature_network(
+    spec: FeatureSpec, settings: ExplorationConfig, num_outputs: int | None = None
+) -> nn.Sequential:
+    """Return an encoder with a linear layer behind it, from features to `[…, num_outputs]`.
+
+    Args:
+        spec: What it sees.
+        settings: The `exploration_config`, of which `feature_net_config` is the encoder.
+        num_outputs: None: `feature_dim`.
+    """
+    given = settings.feature_net_config
+    defaults = {} if given.get("custom_model") is not None else _DEFAULTS
+    width = settings.feature_dim if num_outputs is None else num_outputs
+    return network(spec, ModelConfig.of({**defaults, **given}), width)

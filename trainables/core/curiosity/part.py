@@ -13,11 +13,8 @@ from torch import Tensor, nn
 from trainables.core.config.exploration import ExplorationConfig
 from trainables.core.curiosity.counts import Counts
 from trainables.core.curiosity.moments import RunningSize
-from trainables.core.curiosity.networks import feature_network
-from trainables.core.curiosity.novelty import BONUS, Novelty
-from trainables.core.curiosity.seen import Seen
-from trainables.core.curiosity.values import endless_gae
-from trainables.core.curiosity.visits import StateVisits, visits_of
+from trainables.core.curiosity.novelty import BONUS, Novelty, feature_network
+from trainables.core.curiosity.seen import Seen, StateVisits, visits_of
 from trainables.core.data.batch import (
     ADDED_ADVANTAGES,
     HOST,
@@ -268,3 +265,29 @@ def _learner(trained: nn.Module, settings: ExplorationConfig) -> Learner:
 
 def _rows(features: Features, rows: slice, device: torch.device) -> Features:
     return map_tensors(lambda part: part[rows].to(device), features)
+
+
+def endless_gae(
+    bonuses: Tensor, values: Tensor, valid: Tensor, gamma: float, lambda_: float
+) -> Tensor:
+    """Return generalised advantage estimates over the ends of episodes, `[T, N]`; 0 where no step.
+
+    After an episode's last step comes the first one of the next episode. Rows that only reset are
+    passed over.
+
+    Args:
+        bonuses: `[T, N]`.
+        values: Of all observations, `[T+1, N]`.
+        valid: Which rows are steps, `[T, N]`, bool.
+        gamma: Discount factor.
+        lambda_: GAE's lambda.
+    """
+    advantages = torch.zeros_like(bonuses)
+    advantage, next_value = torch.zeros_like(values[0]), values[-1]
+    for t in range(len(bonuses) - 1, -1, -1):
+        delta = bonuses[t] + gamma * next_value - values[t]
+        here = delta + gamma * lambda_ * advantage
+        advantage = torch.where(valid[t], here, advantage)
+        next_value = torch.where(valid[t], values[t], next_value)
+        advantages[t] = torch.where(valid[t], here, 0.0)
+    return advantages

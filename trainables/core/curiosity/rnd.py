@@ -9,8 +9,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from trainables.core.config.exploration import ExplorationConfig
-from trainables.core.curiosity.networks import feature_network
-from trainables.core.curiosity.novelty import BONUS, Novelty
+from trainables.core.curiosity.novelty import BONUS, Novelty, feature_network
 from trainables.core.curiosity.seen import Seen
 from trainables.core.data.batch import Batch, tree_of
 from trainables.core.data.features import Features, FeatureSpec

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import gymnasium as gym
+import torch
 from torch import Tensor, nn
 
 from trainables.core.curiosity.moments import RunningStatistics
-from trainables.core.data.features import VECTOR, Features, FeatureSpec
+from trainables.core.data.features import VECTOR, Features, FeatureSpec, vector_of
 from trainables.core.learning.ranks import Ranks
 
 _CLIP = 5.0  # standard deviations (Burda et al., 2018, section 2.4)
@@ -64,3 +66,39 @@ class Seen(nn.Module):
         if self.spec.is_vector:
             return parts[VECTOR].float()
         return parts
+
+
+MOST_STATES = 100_000
+
+
+class StateVisits(nn.Module):
+    """Counts of the states of a Discrete space.
+
+    Args:
+        num_states: How many there are.
+    """
+
+    counts: Tensor
+
+    def __init__(self, num_states: int):
+        super().__init__()
+        self.register_buffer("counts", torch.zeros(num_states, dtype=torch.int64))
+
+    def update(self, features: Features, ranks: Ranks) -> None:
+        """Count the states of all ranks, one-hot rows `[M, num_states]`."""
+        vector = vector_of(features)
+        assert vector is not None
+        counts = torch.bincount(vector.argmax(-1), minlength=len(self.counts))
+        self.counts += ranks.sum(counts)
+
+    @property
+    def num_states(self) -> Tensor:
+        """How many states were there at all."""
+        return torch.count_nonzero(self.counts)
+
+
+def visits_of(space: gym.Space) -> StateVisits | None:
+    """Return counters of an observation space's states; None if it is not Discrete, or large."""
+    if isinstance(space, gym.spaces.Discrete) and space.n <= MOST_STATES:
+        return StateVisits(int(space.n))
+    return None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from trainables.core.curiosity.values import endless_gae
+from trainables.core.curiosity.part import endless_gae
 
 
 def slow(

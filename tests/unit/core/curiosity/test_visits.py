@@ -12,7 +12,7 @@ from thread_ranks import on_ranks
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from trainables.core.curiosity.visits import MOST_STATES, StateVisits, visits_of
+from trainables.core.curiosity.seen import MOST_STATES, StateVisits, visits_of
 from trainables.core.data.features import ACTION_MASK, VECTOR
 from trainables.core.learning.ranks import ALONE, Ranks
 
