@@ -75,9 +75,9 @@ experiments
     commands
     cli
 """
-# What `import trainables.ppo` and its like may load of ours. A change that needs more says why.
-MOST_FILES, MOST_LINES = 121, 22000
-LONGEST_CHAIN = 30
+# What an algorithm's module may load of ours, its own included. A change that needs more says why.
+MOST_FILES, MOST_LINES = {"ppo": 116, "dqn": 129, "sac": 131}, 24_000
+LONGEST_CHAIN = 17  # of modules that import each other
 MOST_BASES = {"PPO": 4, "PPOConfig": 5}
 # Folders of features. Nothing that those algorithms load lies there.
 FEATURES = (
@@ -205,7 +205,7 @@ def test_an_algorithm_loads_a_small_core_and_no_feature(name: str) -> None:
     files = json.loads(done.stdout)
     lines = sum(len((ROOT / file).read_text(encoding="utf-8").splitlines()) for file in files)
     assert [file for file in files if file.startswith(FEATURES)] == []
-    assert (len(files) <= MOST_FILES, lines <= MOST_LINES) == (True, True), (len(files), lines)
+    assert len(files) <= MOST_FILES[name] and lines <= MOST_LINES, (len(files), lines)
 
 
 def test_chains_of_imports_and_of_base_classes_are_short() -> None:
@@ -218,7 +218,7 @@ def test_chains_of_imports_and_of_base_classes_are_short() -> None:
     def depth(module: str) -> int:
         return 1 + max(map(depth, graph[module]), default=0)
 
-    assert depth("trainables.ppo") <= LONGEST_CHAIN
+    assert max(depth(f"trainables.{name}") for name in MOST_FILES) <= LONGEST_CHAIN
     from trainables.ppo import PPO, PPOConfig
 
     bases = {kind.__name__: len(inspect.getmro(kind)) - 1 for kind in (PPO, PPOConfig)}
