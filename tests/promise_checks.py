@@ -27,6 +27,7 @@ from trainables.core.config.reference.compatibility import (
     CONSTANTS,
     METHOD_ALIASES,
 )
+from trainables.core.config.reference.worker_calls import CallsWorkers
 from trainables.core.config.sections import Section
 from trainables.core.errors import ConfigError
 from trainables.core.learning.learner import Learner
@@ -39,6 +40,7 @@ from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.learners.group import LearnerGroup
 from trainables.runtime.sampling.env_runner import EnvRunner
 from trainables.runtime.sampling.group import EnvRunnerGroup
+from trainables.runtime.sampling.workers import WorkerGroup
 
 CLASSES: dict[str, type] = {
     "EnvContext": EnvContext,
@@ -150,6 +152,8 @@ def _missing_settings(owner: type[AlgorithmConfig], section: str, settings: list
 
 
 def _missing_member(owner: type, name: str, arguments: list[str]) -> list[str]:
+    if issubclass(owner, WorkerGroup) and hasattr(CallsWorkers, name):
+        owner = CallsWorkers  # a group finds them there
     annotated = any(name in vars(base).get("__annotations__", {}) for base in owner.__mro__)
     if not hasattr(owner, name) and not annotated and not _is_set(owner, name):
         return [f"{owner.__name__} has no {name}"]
