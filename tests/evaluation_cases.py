@@ -13,13 +13,13 @@ import pytest
 from trainables import PPOConfig
 from trainables.core.config.config import DEFAULT_MODULE_ID
 from trainables.core.policy.policy import Policy
+from trainables.runtime.actors import remote_workers
 from trainables.runtime.actors.bundles import Bundles
 from trainables.runtime.actors.group import ActorDied, ActorHung, Reply
 from trainables.runtime.evaluation import remote_group
 from trainables.runtime.evaluation.feature import make_evaluation
 from trainables.runtime.evaluation.group import EvaluationGroup
 from trainables.runtime.evaluation.runner import EvaluationActor
-from trainables.runtime.sampling import remote_workers
 from trainables.runtime.sampling.module_slots import ModuleSlots
 
 SEED = np.random.SeedSequence(7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -45,7 +46,7 @@ class FreshSamples:
     """
 
     def __init__(self, algorithm: Any):
-        self._algorithm = algorithm
+        self._algorithm = weakref.proxy(algorithm)  # which holds this
         self._choice = TrainChoice(algorithm.config)
         self._latest = LatestMetrics()
 
@@ -63,7 +64,7 @@ class FreshSamples:
         used = {m: algorithm.coefficients(m) for m in rollouts}
         with algorithm.timers("learn"):
             results: dict[str, dict[str, float]] = algorithm.learners.run(
-                on_policy_update, rollouts, rates, used, type(algorithm)
+                on_policy_update, rollouts, rates, used, algorithm.__class__
             )
         algorithm.num_env_steps_trained += sum(r.num_env_steps for r in rollouts.values())
         algorithm.sync_weights()
@@ -249,7 +250,7 @@ class KLCoefficients(dict[str, float]):
 
     def __init__(self, algorithm: Any):
         super().__init__()
-        self._algorithm = algorithm
+        self._algorithm = weakref.proxy(algorithm)  # which holds this
         self.modules_changed()
 
     def modules_changed(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from trainables.core.config.callbacks import CALLBACK_SETTINGS, check_callbacks, check_connectors
 from trainables.core.config.environment import is_ale, is_envpool
+from trainables.core.config.experience import OF_DATA
 from trainables.core.config.exploration import ExplorationConfig, how_actions_are_chosen
 from trainables.core.config.settings import is_given, refuse_given
 from trainables.core.errors import ConfigError
@@ -232,7 +233,10 @@ def _check_evaluation(config: Any) -> None:
 
 def _check_data(config: Any) -> None:
     _check_feature("offline", config)
-    _check_feature("estimates", config)
+    if any(name in config.evaluation_config for name in OF_DATA):  # for estimates, or for nothing
+        feature_settings("estimates").check(config)
+    else:
+        _check_feature("estimates", config)
 
 
 def _check_callbacks(config: Any) -> None:
