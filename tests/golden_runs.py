@@ -285,7 +285,8 @@ def _places(settings: Settings, work: str) -> list[str]:
 def _trusted(settings: Settings) -> list[str]:
     """What must be trusted in a checkpoint of these settings: code and data."""
     hook = ["golden_runs:note_sample"] if "on_sample_end" in settings else []
-    return [*hook, *policy_kinds.TRUST, *_places(settings, "/")[1:]]
+    data = ["input_"] if "input_" in settings else []
+    return [*hook, *data, *policy_kinds.TRUST, *_places(settings, "/")[1:]]
 
 
 def checkpoint_digests(folder: Path, places: Iterable[str] = ()) -> Digests:

@@ -435,6 +435,9 @@ def test_commands_after_a_sweep(runs: Path, commands: list[str], budgets: dict[s
 def test_a_model_in_mlflow(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow")
     monkeypatch.chdir(runs)
+    # MLflow keeps the URI in this variable, too, where each test after this one would find it.
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///runs/mlflow.db")
+    monkeypatch.setattr(mlflow.tracking._tracking_service.utils, "_tracking_uri", None)
     mlflow.set_tracking_uri("sqlite:///runs/mlflow.db")
     names: dict[str, Any] = {"mlflow": mlflow, "observations": np.zeros((3, 4), np.float32)}
     exec(block_with(f"{SPECS}/mlflow.md", "load_model"), names)
