@@ -54,6 +54,7 @@ from small_runs import (
 
 from trainables.core.config.exploration import INTRINSIC_OPTIONS
 from trainables.core.features import using
+from trainables.core.trust import NotTrusted
 from trainables.registry import algorithm_names, get_algorithm
 from trainables.runtime.members.meeting import Meeting
 
@@ -225,8 +226,7 @@ def digests_of(run: Run) -> Digests:
         found |= checkpoint_digests(Path(work, "checkpoint"), _places(settings, work))
         if output is not None:
             found["output"] = digest(recorded_rows(Path(output)))
-        trust = [*_trusted(settings), *([output] if output else [])]
-        with kind.from_checkpoint(f"{work}/checkpoint", trust=trust) as again:
+        with _restored(kind, f"{work}/checkpoint") as again:
             later = _trained(again, AFTER_RESTORE)
     return found | {f"restored/{name}": value for name, value in later.items()}
 
@@ -282,11 +282,13 @@ def _places(settings: Settings, work: str) -> list[str]:
     return [work, *(place for place in data if os.path.isabs(place))]
 
 
-def _trusted(settings: Settings) -> list[str]:
-    """What must be trusted in a checkpoint of these settings: code and data."""
-    hook = ["golden_runs:note_sample"] if "on_sample_end" in settings else []
-    data = ["input_"] if "input_" in settings else []
-    return [*hook, *data, *policy_kinds.TRUST, *_places(settings, "/")[1:]]
+def _restored(kind: type[Any], folder: str) -> Any:
+    """Restore what a run has saved, and trust all that it asks for."""
+    try:
+        return kind.from_checkpoint(folder)
+    except NotTrusted as refused:
+        asked = re.findall(r"'([^']+)'", str(refused).rpartition("trust=")[2])
+        return kind.from_checkpoint(folder, trust=asked)
 
 
 def checkpoint_digests(folder: Path, places: Iterable[str] = ()) -> Digests:
