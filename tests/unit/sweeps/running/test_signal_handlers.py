@@ -118,6 +118,7 @@ with stop_signals():
     except KeyboardInterrupt:
         print("the terminal has gone", flush=True)
         open(sys.argv[1], "w").write("done")
+signal.signal(signal.SIGHUP, signal.SIG_IGN)  # stays so while Python ends; a function would not
 """
 
 
